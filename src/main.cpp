@@ -41,8 +41,8 @@ constexpr const char* kExamples = R"(Examples:
   optrace run train.py --epochs 1         trace a whole program
   optrace attach 4711 --duration 5        trace a running process
 
-Exit status: 0 success, 1 a comparison found differences or a rule does not hold, 2 wrong usage,
-3 tracing failed, 130 interrupted.)";
+Exit status: 0 success, 1 a comparison found differences, a rule does not hold or something
+essential is missing, 2 wrong usage, 3 tracing failed, 130 interrupted.)";
 
 /// Opens closed standard descriptors. Otherwise the next file opened would get the number and
 /// receive text meant for the terminal. Each is opened in the wrong direction, so that its use
@@ -80,6 +80,11 @@ int run(int argument_count, char** arguments) {
   optrace::add_check_command(app);
   optrace::add_findings_command(app);
   optrace::add_source_command(app);
+  optrace::add_cache_command(app);
+  optrace::add_doctor_command(app);
+  optrace::add_tags_command(app);
+  optrace::add_lsp_command(app);
+  optrace::add_mcp_command(app);
   optrace::add_completions_command(app);
   own = std::min(own, optrace::add_run_command(app, all));
   if (optrace::run_hidden_command(app, all)) return static_cast<int>(ExitStatus::done);

@@ -13,6 +13,10 @@
 
 namespace optrace {
 
+/// Returns the ops that a generated binding calls: `aten::matmul` for
+/// `torch::autograd::THPVariable_matmul`. Empty for other functions.
+std::string bound_packet(std::string_view binding);
+
 /// Finds names of PyTorch's Python API: modules, classes, functions, and builtins with their
 /// bindings. Resolves aliases and inherited methods.
 class PythonLookup {

@@ -42,7 +42,11 @@ LocalSources::LocalSources(const IndexChoice& choice)
 LocalSources::LocalSources(const Report& report)
     : LocalSources(text_at(report.meta, "torch_folder"), report.source_version) {}
 
-const SourceCopies& LocalSources::copies() const {
+void LocalSources::add_tree(const std::filesystem::path& folder) {
+  copies().push_back({"", folder});
+}
+
+SourceCopies& LocalSources::copies() const {
   if (!copies_) {
     copies_ = torch_folder_.empty() ? SourceCopies() : copies_in_wheel(torch_folder_);
     std::ranges::move(indexed_trees(version_), std::back_inserter(*copies_));

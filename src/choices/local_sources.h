@@ -28,12 +28,15 @@ class LocalSources {
   explicit LocalSources(const IndexChoice& choice);
   explicit LocalSources(const Report& report);
 
+  /// Also searches this source tree, after the others.
+  void add_tree(const std::filesystem::path& folder);
+
   /// Returns the path of a file, which is absolute or relative to a source tree. A relative file
   /// that is not PyTorch's is searched for in the working folder. Empty if it is not there.
   std::filesystem::path find(const std::string& file) const;
 
  private:
-  const SourceCopies& copies() const;
+  SourceCopies& copies() const;
 
   std::filesystem::path torch_folder_;
   std::string version_;

@@ -37,6 +37,21 @@ void add_layers_command(CLI::App& app);
 /// `optrace source add|fetch|list|coverage|compare`: manages the indexes of PyTorch source.
 void add_source_command(CLI::App& app);
 
+/// `optrace cache list|clean`: shows or removes what optrace keeps.
+void add_cache_command(CLI::App& app);
+
+/// `optrace doctor`: checks what optrace needs.
+void add_doctor_command(CLI::App& app);
+
+/// `optrace tags`: writes a tags file for editors.
+void add_tags_command(CLI::App& app);
+
+/// `optrace lsp`: serves an editor.
+void add_lsp_command(CLI::App& app);
+
+/// `optrace mcp`: serves a coding assistant.
+void add_mcp_command(CLI::App& app);
+
 /// `optrace completions SHELL`: prints a script that completes command lines.
 void add_completions_command(CLI::App& app);
 

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "platform/cache_folders.h"
 #include "platform/error.h"
 #include "platform/private_folder.h"
 #include "src/terminal/standard_output.h"
@@ -31,7 +32,7 @@ void make_folder(const std::filesystem::path& folder) {
 std::filesystem::path traces_folder() {
   const std::filesystem::path cache = cache_folder();
   if (cache.empty()) throw Error(ExitStatus::failed, cache_problem(), "");
-  std::filesystem::path folder = cache / "traces";
+  std::filesystem::path folder = cache / cache_folders::kTraces;
   make_folder(folder);
   return folder;
 }

@@ -16,9 +16,9 @@ namespace optrace {
 namespace {
 
 // Commands that trace nothing.
-constexpr auto kOtherCommands =
-    std::to_array<std::string_view>({"locate", "explain", "layers", "report", "merge", "compare",
-                                     "source", "check", "findings", "attach", "completions"});
+constexpr auto kOtherCommands = std::to_array<std::string_view>(
+    {"locate", "explain", "layers", "report", "merge", "compare", "source", "check", "findings",
+     "attach", "cache", "doctor", "lsp", "mcp", "tags", "completions"});
 
 /// Redirects standard output to standard error during its lifetime.
 class OutputToError {

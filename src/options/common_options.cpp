@@ -68,6 +68,17 @@ void add_memory_options(CLI::App& command, MemoryOptions& options) {
                   "Maximum memory of optrace in each traced process (64M)");
 }
 
+void add_text_or_json_options(CLI::App& command, std::string& format, const char* schema) {
+  CLI::Option* const option =
+      command.add_option("--format", format, fmt::format("text or json (schema {})", schema))
+          ->check(one_of({"text", "json"}))
+          ->type_name("FORMAT")
+          ->capture_default_str();
+  command.add_flag_callback(
+             "--json", [&format] { format = "json"; }, "Same as --format json")
+      ->excludes(option);
+}
+
 void add_output_file_option(CLI::App& command, std::string& file) {
   command.add_option("-o,--output", file, "Write to a file instead of standard output")
       ->type_name("FILE");

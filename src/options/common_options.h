@@ -40,6 +40,10 @@ void add_size_option(CLI::App& command, const std::string& name, std::uint64_t& 
 /// Adds --memory SIZE and --target-memory SIZE: `2G`, `500M`. `options` must outlive `command`.
 void add_memory_options(CLI::App& command, MemoryOptions& options);
 
+/// Adds --format text|json, and --json, which is short for `--format json`. `schema` is that of the
+/// JSON. `format` must outlive `command`.
+void add_text_or_json_options(CLI::App& command, std::string& format, const char* schema);
+
 /// Adds -o, --output FILE, which writes the answer to a file instead of standard output. `file`
 /// must outlive `command`.
 void add_output_file_option(CLI::App& command, std::string& file);

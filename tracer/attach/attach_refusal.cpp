@@ -149,6 +149,10 @@ Error without_capability(const TracingRights& rights, const std::string& target)
 
 }  // namespace
 
+bool TracingRights::may_trace_others() const {
+  return has_capability(ours.effective, CAP_SYS_PTRACE);
+}
+
 Error explain_refusal(const TracingRights& rights, int error) {
   const std::string target = described(rights.target);
   if (error == ESRCH || rights.target.ended()) {
@@ -179,7 +183,7 @@ Error explain_refusal(const TracingRights& rights, int error) {
         "This can't be undone before the next boot: have root set kernel.yama.ptrace_scope=0 in "
         "/etc/sysctl.d and restart the machine. Until then, start the program with optrace run."};
   }
-  if (!has_capability(rights.ours.effective, CAP_SYS_PTRACE)) {
+  if (!rights.may_trace_others()) {
     return without_capability(rights, target);
   }
   if (!rights.same_user_namespace) {
@@ -209,33 +213,28 @@ Error explain_refusal(const TracingRights& rights, int error) {
                                                  : ".")};
 }
 
-Error why_not_allowed(pid_t process, int error) {
+TracingRights tracing_rights(pid_t process) {
   TracingRights rights;
-  try {
-    const RunningProcess us(::getpid());
-    const RunningProcess target(process);
-    rights.ours = us.status();
-    rights.target = target.status();
-    struct stat owner{};
-    // The process's folder always belongs to its user; the files in it belong to root unless it is
-    // dumpable.
-    const Descriptor status = target.open("status", O_RDONLY);
-    rights.dumpable =
-        !status || ::fstat(status.get(), &owner) != 0 || owner.st_uid == rights.target.users[1];
-    const std::string our_namespace = user_namespace_of(us);
-    const std::string its_namespace = user_namespace_of(target);
-    rights.same_user_namespace =
-        its_namespace.empty() || our_namespace.empty()
-            ? us.read("uid_map", kTextLimit).text == target.read("uid_map", kTextLimit).text
-            : our_namespace == its_namespace;
-    const RunningProcess::Text label = us.read("attr/current", kTextLimit);
-    if (label.error == 0) {
-      rights.security_label =
-          shown(label.text.substr(0, label.text.find_first_of(std::string_view("\n\0", 2))));
-    }
-  } catch (const Error&) {
-    return {ExitStatus::failed, fmt::format("process {} has ended in the meantime", process),
-            "Attach to a running process."};
+  const RunningProcess us(::getpid());
+  const RunningProcess target(process);
+  rights.ours = us.status();
+  rights.target = target.status();
+  struct stat owner{};
+  // The process's folder always belongs to its user; the files in it belong to root unless it is
+  // dumpable.
+  const Descriptor status = target.open("status", O_RDONLY);
+  rights.dumpable =
+      !status || ::fstat(status.get(), &owner) != 0 || owner.st_uid == rights.target.users[1];
+  const std::string our_namespace = user_namespace_of(us);
+  const std::string its_namespace = user_namespace_of(target);
+  rights.same_user_namespace =
+      its_namespace.empty() || our_namespace.empty()
+          ? us.read("uid_map", kTextLimit).text == target.read("uid_map", kTextLimit).text
+          : our_namespace == its_namespace;
+  const RunningProcess::Text label = us.read("attr/current", kTextLimit);
+  if (label.error == 0) {
+    rights.security_label =
+        shown(label.text.substr(0, label.text.find_first_of(std::string_view("\n\0", 2))));
   }
   rights.our_user_name = user_name(rights.ours.users[0]);
   rights.target_user_name = user_name(rights.target.users[1]);
@@ -251,7 +250,16 @@ Error why_not_allowed(pid_t process, int error) {
   rights.in_container = ::access("/.dockerenv", F_OK) == 0 ||
                         ::access("/run/.containerenv", F_OK) == 0 ||
                         ::getenv("KUBERNETES_SERVICE_HOST") != nullptr;
-  return explain_refusal(rights, error);
+  return rights;
+}
+
+Error why_not_allowed(pid_t process, int error) {
+  try {
+    return explain_refusal(tracing_rights(process), error);
+  } catch (const Error&) {
+    return {ExitStatus::failed, fmt::format("process {} has ended in the meantime", process),
+            "Attach to a running process."};
+  }
 }
 
 }  // namespace optrace

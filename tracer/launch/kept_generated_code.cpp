@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "platform/cache_folders.h"
 #include "platform/private_folder.h"
 #include "platform/whole_file.h"
 
@@ -19,7 +20,6 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kKeptFiles = 2000;        // In each folder.
 constexpr std::uintmax_t kMaxCopy = 4U << 20U;  // In bytes, of one file.
-constexpr const char* kCopies = "generated-code";
 constexpr const char* kFile = "file";
 constexpr const char* kKernels = "kernels";
 constexpr const char* kCalls = "calls";
@@ -164,12 +164,12 @@ void copy_generated_files(const Json& generated_code, const std::filesystem::pat
 void keep_generated_code(Json& meta) {
   const auto generated = meta.find("generated_code");
   if (generated == meta.end() || generated->empty()) return;
-  complete_kernel_origins(*generated, cache_subfolder("kernel-origins"));
-  copy_generated_files(*generated, cache_subfolder(kCopies));
+  complete_kernel_origins(*generated, cache_subfolder(cache_folders::kKernelOrigins));
+  copy_generated_files(*generated, cache_subfolder(cache_folders::kGeneratedCode));
 }
 
 std::filesystem::path copy_of_generated_file(const std::filesystem::path& file) {
-  const std::filesystem::path copy = cache_folder() / kCopies / file.filename();
+  const std::filesystem::path copy = cache_folder() / cache_folders::kGeneratedCode / file.filename();
   std::error_code ignored;
   return std::filesystem::is_regular_file(copy, ignored) ? copy : std::filesystem::path();
 }

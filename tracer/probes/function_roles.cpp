@@ -5,6 +5,8 @@
 #include <cctype>
 #include <cstddef>
 
+#include "platform/cache_folders.h"
+
 namespace optrace {
 namespace {
 
@@ -127,7 +129,7 @@ bool begins_threads(std::string_view symbol, std::string_view path) {
 bool is_own_library(std::string_view path) {
   const std::size_t name = path.rfind('/') + 1;
   if (path.substr(name).starts_with("liboptrace_")) return true;
-  constexpr std::string_view kFolder = kEmulatedDevicesFolder;
+  constexpr std::string_view kFolder = cache_folders::kEmulatedDevices;
   for (std::size_t at = path.find(kFolder); at < name; at = path.find(kFolder, at + 1)) {
     if (at > 0 && path[at - 1] == '/' && path[at + kFolder.size()] == '/') return true;
   }

@@ -58,9 +58,6 @@ bool is_plumbing_library(std::string_view path);
 /// libstdc++ or OpenMP. Distributions strip glibc's names of these.
 bool begins_threads(std::string_view symbol, std::string_view path);
 
-/// The folder in which the libraries of an emulated CUDA device lie.
-inline constexpr std::string_view kEmulatedDevicesFolder = "emulated-devices";
-
 /// Returns true if the file is a library of optrace in the traced process: an agent or the emulated
 /// device. The calls of its functions are known, so they need no probes.
 bool is_own_library(std::string_view path);

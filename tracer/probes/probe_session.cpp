@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "platform/cache_folders.h"
 #include "platform/error.h"
 #include "platform/file_trust.h"
 #include "platform/interrupt.h"
@@ -93,7 +94,7 @@ std::string ProbeSession::State::find_cached_name(const ModuleSymbols& module) c
   if (!state || !is_ours(*state)) return {};
   // The module was mapped after the session began: the file must not have changed since then.
   if (!is_settled(*state) || state->changed >= began) return {};
-  const std::filesystem::path folder = cache_subfolder("plans");
+  const std::filesystem::path folder = cache_subfolder(cache_folders::kPlans);
   if (folder.empty()) return {};
   const std::filesystem::path known = folder / (text_of(*state) + ".content");
   constexpr std::size_t kDigits = 32;
@@ -112,7 +113,7 @@ std::filesystem::path ProbeSession::State::cached_file(const ModuleSymbols& modu
   std::optional<std::string>& name = probes_of(module).cached_name;
   if (!name) name = find_cached_name(module);
   if (name->empty()) return {};
-  const std::filesystem::path folder = cache_subfolder("plans");
+  const std::filesystem::path folder = cache_subfolder(cache_folders::kPlans);
   return folder.empty() ? folder : folder / fmt::format("{}{}", *name, what);
 }
 

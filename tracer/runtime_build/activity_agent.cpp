@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "platform/cache_folders.h"
 #include "platform/installation.h"
 #include "platform/json_reader.h"
 #include "platform/torch_version.h"
@@ -33,7 +34,7 @@ BuiltLibraries find_or_build_activity_agent(const std::filesystem::path& torch_f
       .lacks = "Device activity (kernels, their times) is missing from the trace.",
       .progress = "compiling the recorder of device activity for this torch, once",
       .building = "Compiling its recorder",
-      .cache = "activity-agents",
+      .cache = cache_folders::kActivityAgents,
       .torch_folder = torch_folder,
       .sources = data_folder() / "device_activity",
       .key = {version->text},

@@ -50,15 +50,6 @@ std::optional<std::filesystem::path> in_path(const std::string& name) {
   return std::nullopt;
 }
 
-/// Returns $CXX, else g++, c++ or clang++, as a shell would find it.
-std::optional<std::filesystem::path> find_compiler() {
-  const char* const variable = std::getenv("CXX");
-  for (const std::string name : {variable == nullptr ? "" : variable, "g++", "c++", "clang++"})
-    if (!name.empty())
-      if (auto path = in_path(name)) return path;
-  return std::nullopt;
-}
-
 /// Returns a text that changes when another file is installed in the place of this one.
 std::string identity_of(const std::filesystem::path& path) {
   std::error_code error;
@@ -324,6 +315,14 @@ class Build {
 };
 
 }  // namespace
+
+std::optional<std::filesystem::path> find_compiler() {
+  const char* const variable = std::getenv("CXX");
+  for (const std::string name : {variable == nullptr ? "" : variable, "g++", "c++", "clang++"})
+    if (!name.empty())
+      if (auto path = in_path(name)) return path;
+  return std::nullopt;
+}
 
 std::filesystem::path BuiltLibraries::library() const {
   return libraries.empty() ? std::filesystem::path() : libraries.front();

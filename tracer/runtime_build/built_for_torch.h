@@ -91,6 +91,9 @@ struct BuildDescription {
 /// InterruptGuard lives.
 BuiltLibraries find_or_build(const BuildDescription& description, const BuildProgress& progress);
 
+/// Returns the user's C++ compiler: $CXX, else g++, c++ or clang++, as a shell would find it.
+std::optional<std::filesystem::path> find_compiler();
+
 /// Returns a result without libraries: the description's sentence, and the reason.
 BuiltLibraries without_libraries(const BuildDescription& description, std::string_view why);
 

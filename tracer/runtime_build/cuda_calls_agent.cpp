@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "platform/cache_folders.h"
 #include "platform/error.h"
 #include "platform/installation.h"
 #include "platform/torch_version.h"
@@ -104,7 +105,7 @@ BuiltLibraries find_or_build_cuda_calls_agent(const std::filesystem::path& torch
           "trace.",
       .progress = "compiling the recorder of CUDA library calls for this torch, once",
       .building = "Compiling its recorder",
-      .cache = "cuda-calls",
+      .cache = cache_folders::kCudaCalls,
       .torch_folder = torch_folder,
       .sources = data_folder() / "emulated_device",
       .key = {version->text},

@@ -13,12 +13,12 @@
 
 #include <fmt/format.h>
 
+#include "platform/cache_folders.h"
 #include "platform/error.h"
 #include "platform/installation.h"
 #include "platform/torch_version.h"
 #include "platform/whole_file.h"
 #include "tracer/device_generator/device_families.h"
-#include "tracer/probes/function_roles.h"
 #include "tracer/runtime_build/cuda_headers.h"
 #include "tracer/runtime_build/device_libraries.h"
 
@@ -156,16 +156,38 @@ class EmulatedDevice {
   std::set<std::filesystem::path> used_;  ///< Folders that contain the families' headers.
 };
 
+/// Returns why there is nothing to emulate for a torch of this version; empty if it has CUDA.
+std::string why_no_cuda(const std::optional<TorchVersion>& version,
+                        const std::filesystem::path& torch_folder) {
+  if (!version)
+    return fmt::format("{} is not a torch: it has no version.py.", torch_folder.string());
+  if (version->cuda) return {};
+  return fmt::format(
+      "torch {} in {} is built without CUDA: install a release wheel with CUDA (on Linux: `pip "
+      "install torch`).",
+      version->version.value_or("of no version"), torch_folder.string());
+}
+
+std::filesystem::path sources_of_emulated_device() {
+  return data_folder() / "emulated_device";
+}
+
 }  // namespace
+
+std::string obstacle_to_emulated_device(const std::filesystem::path& torch_folder) {
+  const auto version = read_torch_version(torch_folder);
+  if (std::string why = why_no_cuda(version, torch_folder); !why.empty()) return why;
+  return EmulatedDevice(torch_folder, sources_of_emulated_device()).obstacle(*version->cuda);
+}
 
 BuiltLibraries find_or_build_emulated_device(const std::filesystem::path& torch_folder,
                                              const BuildProgress& progress) {
   BuildDescription build{
       .lacks = "There is no emulated CUDA device for this torch.",
       .building = "Compiling it",
-      .cache = std::string(kEmulatedDevicesFolder),
+      .cache = cache_folders::kEmulatedDevices,
       .torch_folder = torch_folder,
-      .sources = data_folder() / "emulated_device",
+      .sources = sources_of_emulated_device(),
       .key_files = files_of_torch(torch_folder),
       .standards = {"-std=c++17"},
       // Deprecated functions must be defined like all others.
@@ -177,16 +199,8 @@ BuiltLibraries find_or_build_emulated_device(const std::filesystem::path& torch_
                      "-pthread"},
   };
   const auto version = read_torch_version(torch_folder);
-  if (!version) {
-    return without_libraries(
-        build, fmt::format("{} is not a torch: it has no version.py.", torch_folder.string()));
-  }
-  if (!version->cuda) {
-    return without_libraries(
-        build, fmt::format("torch {} in {} is built without CUDA: install a release wheel with "
-                           "CUDA (on Linux: `pip install torch`).",
-                           version->version.value_or("of no version"), torch_folder.string()));
-  }
+  if (const std::string why = why_no_cuda(version, torch_folder); !why.empty())
+    return without_libraries(build, why);
   EmulatedDevice device(torch_folder, build.sources);
   build.progress =
       fmt::format("compiling the emulated CUDA device for CUDA {}, once", *version->cuda);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "tracer/runtime_build/built_for_torch.h"
 
@@ -14,5 +15,9 @@ namespace optrace {
 /// folder. Throws like find_or_build().
 BuiltLibraries find_or_build_emulated_device(const std::filesystem::path& torch_folder,
                                              const BuildProgress& progress);
+
+/// Returns why the emulated device can't be built for that torch, apart from a missing compiler,
+/// and the remedy, in sentences; empty if it can. Builds nothing.
+std::string obstacle_to_emulated_device(const std::filesystem::path& torch_folder);
 
 }  // namespace optrace

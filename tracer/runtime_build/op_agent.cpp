@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "platform/cache_folders.h"
 #include "platform/error.h"
 #include "platform/installation.h"
 #include "platform/json_reader.h"
@@ -70,7 +71,7 @@ BuiltLibraries find_or_build_op_agent(const std::filesystem::path& torch_folder,
           "The trace lacks op records: arguments, results, and why the dispatcher chose a kernel.",
       .progress = "compiling the op-record agent for this torch, once",
       .building = "Compiling the op-record agent",
-      .cache = "op-agents",
+      .cache = cache_folders::kOpAgents,
       .torch_folder = torch_folder,
       .sources = data_folder() / "op_records",
       // Newer torch needs C++20; a compiler without it may still build for an older torch.

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report/output/terminal_text.h"
+#include "src/cache/cache_contents.h"
+
+namespace optrace {
+
+// The answers of `optrace cache`, for people and for programs (schema optrace.cache/1).
+
+std::string to_text(const std::vector<CachePart>& parts, const TerminalStyle& style);
+std::string to_json(const std::vector<CachePart>& parts);
+
+std::string to_text(const std::vector<CleanedPart>& parts);
+std::string to_json(const std::vector<CleanedPart>& parts);
+
+}  // namespace optrace

@@ -1,0 +1,97 @@
+#include "src/doctor/build_checks.h"
+
+#include <fstream>
+
+#include <fmt/format.h>
+
+#include "tracer/runtime_build/activity_agent.h"
+#include "tracer/runtime_build/built_for_torch.h"
+#include "tracer/runtime_build/dry_run.h"
+#include "tracer/runtime_build/emulated_device_build.h"
+#include "tracer/runtime_build/op_agent.h"
+
+namespace optrace {
+namespace {
+
+constexpr std::string_view kInstallCompiler =
+    "Install one (Debian and Ubuntu: apt install g++; Fedora: dnf install gcc-c++), or name one in "
+    "$CXX.";
+
+/// Returns the first line of a file of the driver; empty without one.
+std::string driver_version() {
+  std::ifstream file("/proc/driver/nvidia/version");
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+/// Adds the outcome of a build to a check.
+void add_outcome(const BuiltLibraries& built, std::string_view found, DoctorCheck& check) {
+  check.tested = true;
+  if (built.libraries.empty()) {
+    check.state = CheckState::limited;
+    check.found = built.missing;
+    return;
+  }
+  check.found = found;
+  if (const std::string warning = not_kept_warning(built); !warning.empty()) {
+    check.state = CheckState::limited;
+    check.found += ", but it can't be cached";
+    check.remedy = warning;
+  }
+}
+
+}  // namespace
+
+DoctorCheck check_compiler() {
+  DoctorCheck check{.id = "compiler"};
+  if (const auto compiler = find_compiler()) {
+    check.found = compiler->string();
+    check.facts = {{"path", compiler->string()}};
+    return check;
+  }
+  check.state = CheckState::limited;
+  check.found =
+      "there is no C++ compiler ($CXX, g++, c++ or clang++), which op records, dry runs and "
+      "records "
+      "of GPUs need once";
+  check.remedy = kInstallCompiler;
+  return check;
+}
+
+DoctorCheck test_op_records(const InstalledTorch& torch, const DoctorProgress& progress) {
+  DoctorCheck check{.id = "op records"};
+  add_outcome(find_or_build_op_agent(torch.folder, progress),
+              "the library that records arguments, results and dispatch keys is built", check);
+  return check;
+}
+
+DoctorCheck check_dry_run(const InstalledTorch& torch) {
+  DoctorCheck check{.id = "dry run"};
+  const std::string obstacle = obstacle_to_emulated_device(torch.folder);
+  if (obstacle.empty()) {
+    check.found = "the headers of CUDA's libraries, for an emulated GPU, are there";
+    return check;
+  }
+  check.state = CheckState::limited;
+  check.found = "CUDA can't be emulated for this torch";
+  check.remedy = obstacle;
+  return check;
+}
+
+DoctorCheck check_gpu(const InstalledTorch& torch, const DoctorProgress& progress) {
+  DoctorCheck check{.id = "gpu"};
+  const std::string driver = driver_version();
+  check.facts = {{"device", has_gpu()}, {"driver", driver}};
+  if (!has_gpu()) {
+    check.found = "none; `--device cuda` is a dry run";
+    return check;
+  }
+  add_outcome(find_or_build_activity_agent(torch.folder, progress),
+              fmt::format("{}; the library that records its work is built",
+                          driver.empty() ? "an NVIDIA GPU" : driver),
+              check);
+  return check;
+}
+
+}  // namespace optrace

@@ -1,0 +1,84 @@
+#include "src/doctor/doctor_output.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include <fmt/format.h>
+
+#include "platform/json_writer.h"
+#include "platform/printable_text.h"
+
+namespace optrace {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kStateColumns = 9;
+constexpr std::size_t kIdColumns = 14;
+
+std::string_view colour_of(CheckState state) {
+  switch (state) {
+    case CheckState::ok:
+      return "32";  // green
+    case CheckState::limited:
+      return "33";  // yellow
+    case CheckState::missing:
+      return "31";  // red
+    case CheckState::skipped:
+      break;
+  }
+  return "2";  // dim
+}
+
+/// Returns the lines of a text, with the further ones indented below the first.
+std::string indented(std::string_view text) {
+  std::string lines;
+  for (const char c : printable_lines(text)) {
+    lines += c;
+    if (c == '\n') lines.append(kStateColumns + kIdColumns, ' ');
+  }
+  return lines;
+}
+
+std::string verdict(const std::vector<DoctorCheck>& checks) {
+  const auto limited = std::ranges::count(checks, CheckState::limited, &DoctorCheck::state);
+  if (!is_usable(checks)) return "Something essential is missing: see above.\n";
+  if (limited == 0) return "Everything works.\n";
+  return fmt::format(
+      "Everything essential works; {} limited.\n",
+      limited == 1 ? std::string("1 thing is") : fmt::format("{} things are", limited));
+}
+
+Json json_of(const DoctorCheck& check) {
+  Json object = {{"id", check.id},
+                 {"status", name_of(check.state)},
+                 {"self_test", check.tested},
+                 {"found", check.found}};
+  if (!check.remedy.empty()) object["remedy"] = check.remedy;
+  if (!check.facts.empty()) object["facts"] = check.facts;
+  return object;
+}
+
+}  // namespace
+
+std::string to_text(const std::vector<DoctorCheck>& checks, const TerminalStyle& style) {
+  std::string text;
+  for (const DoctorCheck& check : checks) {
+    text += fmt::format(
+        "{}{}{}\n",
+        style.paint(padded(name_of(check.state), kStateColumns), colour_of(check.state)),
+        padded(check.id, kIdColumns), indented(check.found));
+    if (!check.remedy.empty())
+      text += std::string(kStateColumns + kIdColumns, ' ') + indented(check.remedy) + '\n';
+  }
+  return text + '\n' + verdict(checks);
+}
+
+std::string to_json(const std::vector<DoctorCheck>& checks) {
+  Json object = {
+      {"schema", "optrace.doctor/1"}, {"usable", is_usable(checks)}, {"checks", Json::array()}};
+  for (const DoctorCheck& check : checks) object["checks"].push_back(json_of(check));
+  return write_json(object, 1) + '\n';
+}
+
+}  // namespace optrace

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace optrace {
+
+/// A name in Python code, such as `F.conv2d`, up to the part that was asked for.
+struct PythonNameInText {
+  std::vector<std::string> parts;  ///< "F", "conv2d"
+  bool of_expression = false;      ///< An attribute of a call or the like: `f(x).add_`.
+  std::size_t begin = 0, end = 0;  ///< The last part, in bytes from the start of its line.
+};
+
+/// The text of a Python file, which need not be valid: names, and what imports bind them to.
+/// Strings and comments are skipped.
+class PythonSource {
+ public:
+  explicit PythonSource(std::string text);
+
+  /// Returns the name at a position: a line from 0, and bytes from its start. Both ends of a name
+  /// belong to it. Nothing where there is no name, and for keywords.
+  std::optional<PythonNameInText> name_at(std::size_t line, std::size_t column) const;
+
+  /// Returns the full names that `name` may have, in the order in which to try them. For `F.conv2d`
+  /// after `import torch.nn.functional as F` it is `torch.nn.functional.conv2d`; an attribute of
+  /// anything that was not imported may be a method of a tensor: `torch.Tensor.add_`.
+  std::vector<std::string> full_names(const PythonNameInText& name) const;
+
+  /// Returns a line without its end; empty behind the last one.
+  std::string_view line(std::size_t number) const;
+
+ private:
+  enum class TokenKind : std::uint8_t { name, symbol, line_end };
+  struct Token {
+    TokenKind kind = TokenKind::symbol;
+    std::size_t begin = 0, end = 0;  ///< In bytes of the text.
+  };
+
+  class Lexer;
+  class ImportReader;
+
+  std::string_view text_of(const Token& token) const {
+    return std::string_view(text_).substr(token.begin, token.end - token.begin);
+  }
+  bool is_symbol(const Token& token, char symbol) const {
+    return token.kind == TokenKind::symbol && text_[token.begin] == symbol;
+  }
+
+  std::string text_;
+  std::vector<std::size_t> lines_;  ///< The start of each line.
+  std::vector<Token> tokens_;
+  std::map<std::string, std::string>
+      imports_;                            ///< What names are bound to: F, torch.nn.functional.
+  std::vector<std::string> star_imports_;  ///< Modules of which all names were imported.
+};
+
+}  // namespace optrace
