@@ -171,8 +171,8 @@ class FrameBuilder {
     } else if (const std::vector<SourceLocation> lines = call_lines(path); !lines.empty()) {
       set_call_line(lines, functions_, frame);
       if (lines.size() > 1 && frame.source && frame.source->call_line)
-        for (const SourceLocation& line : lines)
-          frame.detail.edit()["call_lines"].push_back(line.line);
+        for (const SourceLocation& each : lines)
+          frame.detail.edit()["call_lines"].push_back(each.line);
     }
     if (parent != nullptr && !frame.op) frame.op = inherited_op(frame, *parent);
     // A boxed redispatch doesn't name its op; it continues the op of the step above.
