@@ -108,9 +108,14 @@ struct Slot {
 #define SLOT(NAME) Slot{#NAME, &optrace_slot_of_##NAME},
 constexpr Slot kSlots[] = {FUNCTIONS_OF_LIBCLANG(SLOT)};
 
-constexpr const char* kRemedy =
-    "Install it in the Python environment of optrace: python -m pip install libclang. Or set "
-    "OPTRACE_LIBCLANG to the path of another libclang.so, version 18 or later.";
+std::string remedy() {
+  // python/optrace/_command.py sets this variable.
+  const char* const own = std::getenv("OPTRACE_OWN_PYTHON");
+  return fmt::format(
+      "Install it in the Python environment of optrace: {} -m pip install libclang. Or set "
+      "OPTRACE_LIBCLANG to the path of another libclang.so, version 18 or later.",
+      own == nullptr ? "python" : own);
+}
 
 /// A loaded libclang. It is never unloaded.
 struct Libclang {
@@ -145,10 +150,10 @@ Libclang find_libclang() {
     if (!std::filesystem::exists(file, ignored)) continue;
     if (auto found = loaded(file)) return *found;
     throw Error(ExitStatus::failed, fmt::format("libclang can't be loaded: {}", ::dlerror()),
-                kRemedy);
+                remedy());
   }
   if (auto found = loaded("libclang.so")) return *found;
-  throw Error(ExitStatus::failed, "reading C++ needs libclang, which is not installed", kRemedy);
+  throw Error(ExitStatus::failed, "reading C++ needs libclang, which is not installed", remedy());
 }
 
 /// Returns true if clang finds its builtin headers itself, from its own path: DIR/libclang.so has
@@ -174,7 +179,7 @@ std::vector<std::string> load_libclang() {
       throw Error(ExitStatus::failed,
                   fmt::format("{} is not libclang 18 or later: it has no function {}",
                               libclang.file.string(), slot.name),
-                  kRemedy);
+                  remedy());
     }
   }
   if (has_builtin_headers(libclang.file)) return {};

@@ -24,13 +24,22 @@ def tools(repository, run_program):
 
 
 @pytest.fixture(scope="module")
-def made(repository, build, tools, run_program, tmp_path_factory):
-    """The folder with the wheels and the sdist. They are compressed less, to save time."""
-    folder = tmp_path_factory.mktemp("dist")
-    packed = run_program([tools / "bin/python", "setup/make-wheel.py", "--compression", "1", build,
-                          folder], cwd=repository, timeout=600)
-    assert packed.returncode == 0, packed.stdout + packed.stderr
-    return folder
+def make_wheels(repository, build, tools, run_program, tmp_path_factory):
+    """make_wheels(*pythons) -> the folder with the wheels and the sdist. They are compressed less,
+    to save time."""
+    def make(*pythons):
+        folder = tmp_path_factory.mktemp("dist")
+        packed = run_program([tools / "bin/python", "setup/make-wheel.py", "--compression", "1",
+                              build, folder, *pythons], cwd=repository, timeout=600)
+        assert packed.returncode == 0, packed.stdout + packed.stderr
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def made(make_wheels):
+    return make_wheels()
 
 
 @pytest.fixture(scope="module")
@@ -52,21 +61,25 @@ def uv(repository, tools, run_program):
     return run
 
 
-def new_environment(uv, folder, *packages):
-    """A virtual environment of this Python, with packages; returns its bin folder."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-    uv("pip", "install", "--python", folder / "bin/python", *packages)
+def new_environment(uv, folder, wheel, python=sys.executable):
+    """A virtual environment with a wheel of optrace; returns its bin folder."""
+    subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True)
+    uv("pip", "install", "--python", folder / "bin/python", wheel)
     return folder / "bin"
+
+
+def read_packages_of(other, folder):
+    """Makes an environment also read the packages of another one, which are not copied."""
+    [packages] = folder.parent.glob("lib/python3*/site-packages")
+    (packages / "of_the_test.pth").write_text(f"{other}\n")
 
 
 @pytest.fixture(scope="module")
 def beside_torch(uv, wheels, torch_folder, tmp_path_factory):
-    """The bin folder of an environment with optrace and the reference torch. Torch is not copied:
-    the environment also reads the packages of the one that has it."""
+    """The bin folder of an environment with optrace and the reference torch."""
     version = "cp%d%d" % sys.version_info[:2]
     folder = new_environment(uv, tmp_path_factory.mktemp("torch") / "venv", wheels[version])
-    [packages] = folder.parent.glob("lib/python3*/site-packages")
-    (packages / "reference_torch.pth").write_text(f"{torch_folder.parent}\n")
+    read_packages_of(torch_folder.parent, folder)
     return folder
 
 
@@ -117,8 +130,7 @@ def test_optrace_beside_torch_needs_no_compiler(run_bare, beside_torch):
         assert "needs a C++ compiler" in result.stdout
 
 
-def test_the_module_traces_and_raises(run_bare, beside_torch):
-    result = run_bare(beside_torch / "python", "-c", """
+MODULE = """
 import optrace, torch
 with optrace.trace() as t:
     torch.ones(3).add(1)
@@ -126,10 +138,29 @@ print(t.report())
 try:
     t.check("never calls")
 except optrace.Error as error:
-    print("refused:", error)""")
+    print("refused:", error)
+"""
+
+
+def test_the_module_traces_and_raises(run_bare, beside_torch):
+    result = run_bare(beside_torch / "python", "-c", MODULE)
     assert result.returncode == 0, result.stderr
     assert "structured_ufunc_add_CPU" in result.stdout
     assert "\nrefused: " in result.stdout
+
+
+@pytest.mark.parametrize("version", ["3.9", "3.10", "3.12", "3.13"])
+def test_the_wheels_of_other_pythons(uv, make_wheels, run_bare, repository, tmp_path, version):
+    python = repository / f".venv-{version}/bin/python"
+    if not python.exists():
+        pytest.skip(f"cannot run here: {python} is not there; `make pythons` makes it")
+    [wheel] = make_wheels(python).glob(f"*-cp{version.replace('.', '')}-*.whl")
+    folder = new_environment(uv, tmp_path / "venv", wheel, python)
+    read_packages_of(next(python.parents[1].glob("lib/python3*/site-packages")), folder)
+    for words in (["-m", "optrace", "torch.neg"], ["-c", MODULE]):
+        result = run_bare(folder / "python", *words)
+        assert result.returncode == 0, result.stderr
+        assert f"Python {version}." in result.stdout and "at::native::" in result.stdout
 
 
 def test_the_newest_torch(run_bare, beside_torch, newest_python):
@@ -176,10 +207,11 @@ def test_sources_are_read_with_libclang_of_pypi(repository, run_bare, tool, pyth
     result = run_bare(*add, OPTRACE_INDEX_DIR=tmp_path / "indexes")
     assert result.returncode == 0, result.stderr
     assert "2 ops" in result.stdout and "(1 of 1 units, 1 parsed now)" in result.stdout
-    result = run_bare(*add, OPTRACE_LIBCLANG="/nonexistent/libclang.so",
-                      OPTRACE_INDEX_DIR=tmp_path / "others")
-    assert result.returncode == FAILED
-    assert "/nonexistent/libclang.so" in result.stderr and "OPTRACE_LIBCLANG" in result.stderr
+    [other] = tool.parent.glob("lib/python3*/site-packages/optrace.libs/libZydis*")
+    for libclang, word in ((tmp_path / "absent.so", "OPTRACE_LIBCLANG"), (other, "libclang 18")):
+        result = run_bare(*add, OPTRACE_LIBCLANG=libclang, OPTRACE_INDEX_DIR=tmp_path / "others")
+        assert result.returncode == FAILED
+        assert str(libclang) in result.stderr and word in result.stderr
 
 
 @pytest.fixture(scope="module")
