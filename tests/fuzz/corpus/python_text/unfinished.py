@@ -1,0 +1,3 @@
+f(
+import torch
+torch.ü😀.a
