@@ -1,0 +1,31 @@
+// The reader of Python files that are open in an editor (src/language_server/python_source.h). The
+// input is a file; every name in it is resolved.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "src/language_server/python_source.h"
+#include "src/language_server/text_position.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string text(reinterpret_cast<const char*>(data), size);
+  const optrace::PythonSource source(text);
+  std::size_t lines = 1;
+  for (const char c : text) lines += c == '\n' ? 1U : 0U;
+  constexpr std::size_t kSteps = 1000;  // Of a long line.
+  for (std::size_t line = 0; line <= lines; ++line) {
+    const std::string_view content = source.line(line);
+    for (std::size_t column = 0; column <= content.size() && column < kSteps; ++column) {
+      const std::size_t byte =
+          optrace::bytes_before(content, optrace::units_before(content, column));
+      if (byte > column) __builtin_trap();
+      const auto name = source.name_at(line, column);
+      if (!name) continue;
+      if (name->begin > column || name->end < column || name->end > content.size())
+        __builtin_trap();
+      (void)source.full_names(*name);
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,83 @@
+#include "src/language_server/python_source.h"
+
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "src/language_server/text_position.h"
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+// Returns the full names of the name that ends at the end of the text.
+Names names_at_end(const std::string& text) {
+  const optrace::PythonSource source(text);
+  std::size_t line = 0;
+  for (const char c : text) line += c == '\n' ? 1 : 0;
+  const auto name = source.name_at(line, text.size());
+  return name ? source.full_names(*name) : Names{"none"};
+}
+
+}  // namespace
+
+TEST_CASE("names are resolved by the imports of a file", "[python_source]") {
+  CHECK(names_at_end("import torch\ntorch.matmul") == Names{"torch.matmul"});
+  CHECK(names_at_end("import torch.nn.functional as F\nF.conv2d") ==
+        Names{"torch.nn.functional.conv2d"});
+  CHECK(names_at_end("import torch.nn.functional\ntorch.add") == Names{"torch.add"});
+  CHECK(names_at_end("from torch import nn, optim as o\no.SGD") == Names{"torch.optim.SGD"});
+  CHECK(names_at_end("from torch import (nn,  # x\n  optim,\n)\nnn.Linear") ==
+        Names{"torch.nn.Linear"});
+  CHECK(names_at_end("from torch import \\\n  nn\nnn.Linear") == Names{"torch.nn.Linear"});
+  CHECK(names_at_end("def f():\n  import torch as t; t.add") == Names{"torch.add"});
+  CHECK(names_at_end("try: from torch import nn\nexcept: pass\nnn") == Names{"torch.nn"});
+  CHECK(names_at_end("from torch import *\nadd") == Names{"torch.add"});
+  CHECK(names_at_end("from . import nn\nnn.Linear") == Names{"torch.Tensor.Linear"});
+  // The last import counts, and those below an open bracket do, too.
+  CHECK(names_at_end("import torch as a\nimport numpy as a\na.add") == Names{"numpy.add"});
+  CHECK(names_at_end("print(1,\nimport torch as t\nt.add") == Names{"torch.add"});
+}
+
+TEST_CASE("attributes of other things may be methods of tensors", "[python_source]") {
+  CHECK(names_at_end("x.add_") == Names{"torch.Tensor.add_"});
+  CHECK(names_at_end("self.weight.add_") == Names{"torch.Tensor.add_"});
+  CHECK(names_at_end("import torch\nf(torch.x)[0].add_") == Names{"torch.Tensor.add_"});
+  CHECK(names_at_end("import torch\n(f(torch.x).\nadd_") == Names{"torch.Tensor.add_"});
+  CHECK(names_at_end("'torch'.join") == Names{"torch.Tensor.join"});
+  CHECK(names_at_end("x").empty());
+}
+
+TEST_CASE("strings, comments, numbers and keywords have no names", "[python_source]") {
+  for (const char* const text : {"# torch.add", "'torch.add", "f'{torch.add", "'''\ntorch.add",
+                                 "r'\\'torch.add", "1e5", "0xadd", "import", "", "\n", "'a\\\nb"})
+    CHECK(names_at_end(text) == Names{"none"});
+  CHECK(names_at_end("'import torch as t'\nt.add") == Names{"torch.Tensor.add"});
+  CHECK(names_at_end("'unfinished\nx.add") == Names{"torch.Tensor.add"});
+  CHECK(names_at_end("r'\\' # \n; x.add'\nx.mul") == Names{"torch.Tensor.mul"});
+}
+
+TEST_CASE("a position inside of a name selects its parts up to there", "[python_source]") {
+  const optrace::PythonSource source("a.bc.d");
+  const auto name = source.name_at(0, 3);
+  REQUIRE(name);
+  CHECK(name->parts == Names{"a", "bc"});
+  CHECK(name->begin == 2);
+  CHECK(name->end == 4);
+  CHECK(source.name_at(0, 2)->parts == Names{"a", "bc"});
+  CHECK(source.name_at(0, 99)->parts == Names{"a", "bc", "d"});
+  CHECK_FALSE(source.name_at(1, 0));
+}
+
+TEST_CASE("positions are converted between UTF-16 and UTF-8", "[python_source]") {
+  const std::string line = "é😀x";
+  CHECK(optrace::bytes_before(line, 0) == 0);
+  CHECK(optrace::bytes_before(line, 1) == 2);
+  CHECK(optrace::bytes_before(line, 2) == 2);  // Inside of a surrogate pair.
+  CHECK(optrace::bytes_before(line, 3) == 6);
+  CHECK(optrace::bytes_before(line, 99) == 7);
+  CHECK(optrace::units_before(line, 6) == 3);
+  CHECK(optrace::units_before(line, 99) == 4);
+  CHECK(optrace::units_before("a\xf0", 2) == 3);
+}
