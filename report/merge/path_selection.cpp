@@ -107,16 +107,17 @@ class PathSelection {
   }
 
   // Makes an op's frame replace the dispatcher functions through which it was called. Returns the
-  // outermost of them, or the op if there are none.
-  const TracePath& take_place(const TracePath& op, const std::vector<Replaced>& replaced,
-                              ReportPath& path) const {
-    const Replaced through = op.parent == kNone ? Replaced{} : replaced[op.parent];
+  // trace path of the outermost of them, or of the op if there are none.
+  std::uint32_t take_place(std::uint32_t op, const std::vector<Replaced>& replaced,
+                           ReportPath& path) const {
+    const std::uint32_t above = trace_.paths[op].parent;
+    const Replaced through = above == kNone ? Replaced{} : replaced[above];
     path.boxed = through.boxed;
     if (all_) return op;
-    const TracePath& outermost = through.outermost == kNone ? op : trace_.paths[through.outermost];
-    path.tail_call = outermost.tail_call;
-    path.call = position_of(outermost);
-    path.builtin = outermost.builtin;
+    const std::uint32_t outermost = through.outermost == kNone ? op : through.outermost;
+    path.tail_call = trace_.paths[outermost].tail_call;
+    path.call = position_of(trace_.paths[outermost]);
+    path.builtin = trace_.paths[outermost].builtin;
     return outermost;
   }
 
@@ -167,7 +168,7 @@ class PathSelection {
       path.traced = i;
       const bool made_by = traced.caused_by != kNone && traced.caused_by < i;
       const TracePath& called =
-          path.kind == PathKind::op ? take_place(traced, replaced, path) : traced;
+          trace_.paths[path.kind == PathKind::op ? take_place(i, replaced, path) : i];
       const std::uint32_t parent = made_by ? traced.caused_by : called.parent;
       if (parent != kNone) path.parent = places[parent];
       if (!made_by) add_inlined(called, path);

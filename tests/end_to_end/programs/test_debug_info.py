@@ -152,7 +152,8 @@ def test_the_tree_shows_them(trace_of, optrace):
     twice = [line for line in shown.stdout.splitlines() if "halves::twice" in line]
     assert len(twice) == 2
     for line in twice:
-        assert re.search(rf"halves::twice  inlined +/.*halves\.cpp:{TWICE} +called at :\d", line), line
+        place = rf"/.*halves\.cpp:{TWICE} +called at :\d"
+        assert re.search(rf"halves::twice  inlined +{place}", line), line
 
 
 def test_without_debug_info_there_are_none(report_of):

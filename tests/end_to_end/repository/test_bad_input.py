@@ -168,6 +168,16 @@ def test_a_torch_for_another_processor(run, tmp_path):
                    "x86-64")
 
 
+@pytest.mark.parametrize("library, platform", [
+    ("libtorch_hip.so", "AMD GPUs (ROCm)"), ("torch_cpu.dll", "Windows"),
+    ("libtorch_cpu.dylib", "macOS")])
+def test_a_torch_for_another_platform(run, tmp_path, library, platform):
+    environment = fake_torch(tmp_path / "site", "", foreign_elf)
+    (tmp_path / "site/torch/lib" / library).write_bytes(b"")
+    assert_refused(run("conv2d", environment=environment), USAGE, f"built for {platform}", library,
+                   "x86-64 Linux", "CUDA", "--python")
+
+
 def test_a_torch_whose_libraries_are_none(run, tmp_path):
     environment = fake_torch(tmp_path / "site", "", lambda path: path.write_text("text"))
     assert_refused(run("conv2d", environment=environment), USAGE, "libtorch_cpu.so")
@@ -211,39 +221,6 @@ def test_a_stripped_torch_is_traced_by_its_exported_symbols(run, stripped_torch)
     said = result.stdout + result.stderr
     for name in ("libtorch_cpu.so", "libtorch_python.so"):
         assert any(name in line and "stripped" in line for line in said.splitlines()), said
-
-
-@pytest.fixture
-def fake_torch(tmp_path):
-    """fake_torch({"libtorch_cpu.so": bytes, ...}): a folder with a torch that has these libraries
-    and can't be imported."""
-
-    def make(libraries):
-        library_folder = tmp_path / "fake/torch/lib"
-        library_folder.mkdir(parents=True)
-        (library_folder.parent / "__init__.py").write_text("raise ImportError('a fake')\n")
-        (library_folder.parent / "version.py").write_text("__version__ = '2.6.0'\n")
-        for name, content in libraries.items():
-            (library_folder / name).write_bytes(content)
-        return tmp_path / "fake"
-
-    return make
-
-
-LIBRARIES = ("libtorch_cpu.so", "libtorch_python.so", "libc10.so")
-# The headers of ELF files for 64-bit processors, little-endian: x86-64 is 62, AArch64 183.
-X86_64, AARCH64 = (b"\x7fELF\2\1\1" + bytes(9) + b"\3\0" + bytes([machine]) + bytes(45)
-                   for machine in (62, 183))
-
-
-@pytest.mark.parametrize("libraries, expected", [
-    (dict.fromkeys((*LIBRARIES, "libtorch_hip.so"), X86_64), "AMD GPUs (ROCm)"),
-    ({"torch_cpu.dll": b"MZ"}, "built for Windows"),
-    ({"libtorch_cpu.dylib": b""}, "built for macOS"),
-    (dict.fromkeys(LIBRARIES, AARCH64), "another processor: AArch64")])
-def test_a_torch_for_another_platform(run, fake_torch, libraries, expected):
-    result = run("add", environment={"PYTHONPATH": fake_torch(libraries)})
-    assert_refused(result, USAGE, expected, "--python" if "processor" not in expected else "x86-64")
 
 
 # The traced process. Its first imports can be changed through PYTHONPATH.

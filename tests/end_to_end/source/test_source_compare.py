@@ -1,4 +1,4 @@
-"""`optrace source compare` on the shipped index, on those of a real extension, and on wrong input."""
+"""`optrace source compare` on the shipped index, the indexes of an extension, and wrong input."""
 import json
 import pathlib
 import shutil
