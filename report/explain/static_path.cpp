@@ -61,7 +61,7 @@ std::vector<CalledOp> StaticPaths::ops_called(std::string_view symbol) {
   std::vector<CalledOp> ops;
   ops.reserve(found.size());
   for (const auto& [name, at] : found)
-    ops.push_back({name, at.line, at.approximate, is_housekeeping_op(name)});
+    ops.push_back({name, at.line, is_housekeeping_op(name), at.approximate});
   std::stable_sort(ops.begin(), ops.end(), [](const CalledOp& a, const CalledOp& b) {
     return std::tuple(a.housekeeping, a.line) < std::tuple(b.housekeeping, b.line);
   });

@@ -55,8 +55,8 @@ struct StaticPath {
 struct CalledOp {
   std::string name;  ///< `aten::convolution_backward`
   std::uint32_t line = 0;
-  std::optional<LineInterval> approximate{};  ///< Of the line.
   bool housekeeping = false;  ///< Creates, copies or inspects a tensor rather than computing.
+  std::optional<LineInterval> approximate{};  ///< Of the line.
 };
 
 /// Finds the possible call paths of an op from the source alone: from dispatch tables, call sites,

@@ -223,11 +223,11 @@ TEST_CASE("all lines of an index of another torch are approximate, without bound
   CHECK_FALSE(report.source_of_torch);
   for (const FrameSource& source : sources_of(report)) {
     if (source.file == "/home/u/train.py") continue;
-    CHECK(source.approximate == LineBounds{});
+    if (source.line != 0) CHECK(source.approximate == LineBounds{});
     if (source.call_line != 12U) CHECK(source.call_approximate == LineBounds{});
   }
-  CHECK_THAT(to_text(report, {}), Contains("Operators_0.cpp:~2000  called at :12") &&
-                                      Contains("not the traced version"));
+  CHECK_THAT(to_text(report, {}),
+             Contains("Operators_0.cpp:~2000") && Contains("not the traced version"));
 }
 
 TEST_CASE("text marks approximate lines, and shows no unknown one", "[lines]") {
@@ -235,9 +235,10 @@ TEST_CASE("text marks approximate lines, and shows no unknown one", "[lines]") {
   const Report report = report_with(index);
   const std::string text = to_text(report, {});
   CHECK_THAT(text, Contains("line numbers: PyTorch 2.6.0, from the wheel; ~ marks approximate"));
-  CHECK_THAT(text, Contains("train.py:1") && Contains("Operators_0.cpp:2000  called at :12") &&
-                       Contains("Roll.cpp:~40  called at :3002") &&
-                       Contains("Roll.cpp:~20  called at :~44") && !Contains("Roll.cpp:0"));
+  CHECK_THAT(text, Contains("train.py:1") && Contains("Operators_0.cpp:2000") &&
+                       Contains("called at :12") && Contains("called at :3002") &&
+                       Contains("Roll.cpp:~40") && Contains("Roll.cpp:~20") &&
+                       Contains("called at :~44") && !Contains("Roll.cpp:0"));
   CHECK_THAT(to_dot(report), Contains("Roll.cpp:~40") && !Contains("Roll.cpp:0"));
   CHECK_THAT(to_mermaid(report), !Contains("Roll.cpp:40"));
   const SmallIndex checkout("2.6.0", "");
