@@ -69,6 +69,8 @@ std::string name_of(const Trace& trace, const Step& step) {
       return step.what == kNone ? "(unknown)" : trace.functions.at(step.what).symbol;
     case PathKind::merged:
       return "...";
+    case PathKind::inlined:
+      return "(inlined)";  // Never in a trace.
     case PathKind::python:
       return trace.python_functions.at(step.what).name;
     case PathKind::node:

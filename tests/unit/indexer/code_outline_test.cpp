@@ -28,24 +28,24 @@ std::vector<std::string> calls(const OutlinedFunction& function) {
 
 TEST_CASE("An outline has functions with their scope, parameters, line and calls",
           "[code_outline]") {
-  const CodeOutline made = outline(R"cpp(#include <ATen/Tensor.h>
-                                         namespace at {
-                                         namespace {
-                                         // aten::add(Tensor self) -> Tensor
-                                         at::Tensor wrapper_CPU_add(const at::Tensor& self, std::array<bool, 2> mask = {}) {
-                                           structured_add_functional op;
-                                           op.meta(self);  // op.impl(self);
-                                           return at::native::add<float>(self, ")", '(');
-                                         }
-                                         }  // namespace
-                                         namespace _ops {
-                                         at::Tensor conv2d::call(const at::Tensor& self) {
-                                           static auto op = create_conv2d_typed_handle();
-                                           return op.call(self);
-                                         }
-                                         }  // namespace _ops
-                                         }  // namespace at
-  )cpp");
+  const CodeOutline made = outline(R"code(#include <ATen/Tensor.h>
+namespace at { namespace {
+// aten::add(Tensor self) -> Tensor
+at::Tensor wrapper_CPU_add(const at::Tensor & self, std::array<bool, 2> mask = {}) {
+  structured_add_functional op;
+  op.meta(self);  // op.impl(self);
+  return at::native::add<float>(self, ")", '(');
+}
+}  // anonymous
+namespace _ops {
+at::Tensor conv2d::call(
+    const at::Tensor & self) {
+    static auto op = create_conv2d_typed_handle();
+    return op
+      .call(self);
+}
+}}
+)code");
   REQUIRE(made.functions.size() == 2);
   const OutlinedFunction& wrapper = function(made, "wrapper_CPU_add");
   CHECK(wrapper.scope == std::vector<std::string>{"at", ""});
@@ -61,18 +61,18 @@ TEST_CASE("An outline has functions with their scope, parameters, line and calls
 }
 
 TEST_CASE("An outline has classes with their bases, and the methods in them", "[code_outline]") {
-  const CodeOutline made = outline(R"cpp(
-    namespace at::native {
-    struct TORCH_API structured_add : public at::meta::structured_add_Tensor {
-      void impl(const at::Tensor& self) { resize(self); }
-    };
-    class Plain final {
-      int x = 3;
-      Plain() : x(4) {}
-    };
-    enum class Kind { one, two };
-    }  // namespace at::native
-  )cpp");
+  const CodeOutline made = outline(R"code(
+namespace at::native {
+struct TORCH_API structured_add : public at::meta::structured_add_Tensor {
+  void impl(const at::Tensor & self) { resize(self); }
+};
+class Plain final {
+  int x = 3;
+  Plain() : x(4) {}
+};
+enum class Kind { one, two };
+}
+)code");
   REQUIRE(made.classes.size() == 2);
   CHECK(made.classes[0].name == "structured_add");
   CHECK(made.classes[0].bases == std::vector<std::string>{"at::meta::structured_add_Tensor"});
@@ -82,19 +82,19 @@ TEST_CASE("An outline has classes with their bases, and the methods in them", "[
 }
 
 TEST_CASE("An outline has registrations", "[code_outline]") {
-  const CodeOutline made = outline(R"cpp(
-    namespace at {
-    namespace {
-    TORCH_LIBRARY_IMPL(aten, AutogradCPU, m) {
-      m.impl("add.Tensor", TORCH_FN(VariableType::add_Tensor));
-      m.impl("zeros", torch::autograd::autogradNotImplementedFallback());
-    }
-    TORCH_LIBRARY(aten, m) {
-      m.def("add.Tensor(Tensor self, *, Scalar alpha=1) -> Tensor", tags_0);
-    }
-    }  // namespace
-    }  // namespace at
-  )cpp");
+  const CodeOutline made = outline(R"code(
+namespace at { namespace {
+TORCH_LIBRARY_IMPL(aten, AutogradCPU, m) {
+    m.impl("add.Tensor",
+TORCH_FN(VariableType::add_Tensor)
+);
+  m.impl("zeros", torch::autograd::autogradNotImplementedFallback());
+}
+TORCH_LIBRARY(aten, m) {
+  m.def("add.Tensor(Tensor self, *, Scalar alpha=1) -> Tensor", tags_0);
+}
+}}
+)code");
   REQUIRE(made.registrations.size() == 3);
   CHECK(made.registrations[0].library == "aten");
   CHECK(made.registrations[0].key == "AutogradCPU");

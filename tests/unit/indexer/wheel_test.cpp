@@ -103,26 +103,21 @@ TEST_CASE("Generated code is indexed with the wheel's symbols", "[wheel]") {
   const PrivateFolder folder;
   const auto ATen = folder.path() / "build/aten/src/ATen";
   std::filesystem::create_directories(ATen);
-  write_file(ATen / "Operators_0.cpp", R"cpp(
-    namespace at {
-    namespace _ops {
-    at::Tensor add_Tensor::call(const at::Tensor& self, const at::Tensor& other, const at::Scalar& a) {
-      static auto op = create_add_Tensor_typed_handle();
-      return at::native::add_scalar_that_is_not_in_the_wheel(self);
-    }
-    }  // namespace _ops
-    }  // namespace at
-    namespace at {
-    namespace {
-    at::Tensor wrapper_CPU_made_up(const at::Tensor& self) {
-      return at::_ops::add_Tensor::call(self, self, 1);
-    }
-    TORCH_LIBRARY_IMPL(aten, CPU, m) {
-      m.impl("made_up", TORCH_FN(wrapper_CPU_made_up));
-    }
-    }  // namespace
-    }  // namespace at
-  )cpp");
+  write_file(ATen / "Operators_0.cpp", R"code(
+namespace at { namespace _ops {
+at::Tensor add_Tensor::call(const at::Tensor & self, const at::Tensor & other, const at::Scalar & a) {
+    static auto op = create_add_Tensor_typed_handle();
+    return at::native::add_scalar_that_is_not_in_the_wheel(self);
+}
+}}
+namespace at { namespace {
+at::Tensor wrapper_CPU_made_up(const at::Tensor & self) {
+    return at::_ops::add_Tensor::call(self, self, 1);
+}
+TORCH_LIBRARY_IMPL(aten, CPU, m) { m.impl("made_up",
+TORCH_FN(wrapper_CPU_made_up)); }
+}}
+)code");
   write_file(ATen / "RegisterMPS_0.cpp", "namespace at { void f() { g(); } }\n");
   FunctionNames names(wheel(), {});
   const IndexContents contents = index_generated_code(folder.path(), names);
