@@ -82,6 +82,13 @@ TEST_CASE("the tree says what was traced, the frames, and what to try next", "[r
   CHECK(text.find('~') == std::string::npos);
 }
 
+TEST_CASE("the header names a Python that was found elsewhere", "[report_text]") {
+  Report report = sample();
+  CHECK_THAT(to_text(report, {}), !Contains(", from "));
+  report.meta["interpreter"] = {{"path", "/venv/bin/python"}, {"from", "$VIRTUAL_ENV"}};
+  CHECK_THAT(to_text(report, {}), Contains("python      /venv/bin/python, from $VIRTUAL_ENV\n"));
+}
+
 TEST_CASE("what to try next has the options that were given", "[report_text]") {
   Report report = sample();
   report.meta["options"] = {"--device", "cuda", "--dtype", "bfloat16", "--shape", "weight=2x3"};
@@ -180,6 +187,7 @@ TEST_CASE("what comes from a trace can't drive the terminal", "[report_text]") {
   report.meta["op"] = hostile;
   report.meta["options"] = {hostile, 5};
   report.meta["python"] = hostile;
+  report.meta["interpreter"] = {{"path", hostile}, {"from", hostile}};
   report.meta["warnings"] = {hostile, 5};
   report.meta["inputs"] = {{{"name", hostile}, {"shape", {hostile}}, {"dtype", hostile}}, 7};
   report.torch["version"] = hostile;
