@@ -33,8 +33,11 @@ constexpr std::string_view kAttach = "attach";
 constexpr const char* kOp = "add";
 constexpr std::uint64_t kAttachedOps = 5;
 
-// The program of test_attach(). It ends when optrace does.
+// The program of test_attach(). It ends when optrace does. Nothing may be imported from the current
+// folder, which comes first with -c; sys is built in.
 constexpr const char* kProgram = R"(
+import sys
+sys.path[:] = [folder for folder in sys.path if folder]
 import os, time, torch
 tensor = torch.zeros(2)
 parent = os.getppid()
@@ -115,6 +118,7 @@ class RunningProgram {
   RunningProgram(const std::filesystem::path& python, Ends ends)
       : nothing_(::open("/dev/null", O_RDWR | O_CLOEXEC)),
         process_({.arguments = {std::filesystem::absolute(python).string(), "-c", kProgram},
+                  .environment = {{"PYTHONSAFEPATH", "1"}},
                   .descriptors = {{ends.theirs.get(), kReadyDescriptor},
                                   {nothing_.get(), STDIN_FILENO},
                                   {nothing_.get(), STDOUT_FILENO},
