@@ -12,6 +12,7 @@
 #include "indexer/sources/source_tree.h"
 #include "platform/error.h"
 #include "platform/interrupt.h"
+#include "platform/output_file.h"
 #include "platform/printable_text.h"
 #include "platform/progress_display.h"
 #include "platform/whole_file.h"

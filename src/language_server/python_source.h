@@ -55,8 +55,8 @@ class PythonSource {
   std::string text_;
   std::vector<std::size_t> lines_;  ///< The start of each line.
   std::vector<Token> tokens_;
-  std::map<std::string, std::string>
-      imports_;                            ///< What names are bound to: F, torch.nn.functional.
+  /// What imports bind names to: F, torch.nn.functional.
+  std::map<std::string, std::string> imports_;
   std::vector<std::string> star_imports_;  ///< Modules of which all names were imported.
 };
 

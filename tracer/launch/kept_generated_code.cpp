@@ -169,7 +169,8 @@ void keep_generated_code(Json& meta) {
 }
 
 std::filesystem::path copy_of_generated_file(const std::filesystem::path& file) {
-  const std::filesystem::path copy = cache_folder() / cache_folders::kGeneratedCode / file.filename();
+  const std::filesystem::path copy =
+      cache_folder() / cache_folders::kGeneratedCode / file.filename();
   std::error_code ignored;
   return std::filesystem::is_regular_file(copy, ignored) ? copy : std::filesystem::path();
 }

@@ -19,8 +19,16 @@ def checks(result):
 
 
 def test_everything_is_found_and_tested(optrace, python, validate, torch_folder):
-    result = optrace("doctor", "--python", python, "--format", "json")
-    assert (result.returncode, result.stderr) == (0, "")
+    """The steps are shown on the terminal of standard error, and erased at the end."""
+    ours, theirs = pty.openpty()
+    result = subprocess.run([*optrace.command, "doctor", "--python", python, "--format", "json"],
+                            stderr=theirs, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
+                            check=True, timeout=120)
+    os.close(theirs)
+    shown = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    assert "importing torch, planning probes ..." in shown and "attaching to it ..." in shown
+    assert shown.endswith("\r\x1b[K")
     validate(json.loads(result.stdout), "doctor")
     found = checks(result)
     assert {"op records", "probes", "tracing", "attach"} == {
@@ -88,18 +96,6 @@ def test_a_filter_against_ptrace_is_named(optrace, python):
     assert found["seccomp"]["status"] == found["attach"]["status"] == "limited"
     assert "seccomp=unconfined" in found["seccomp"]["remedy"]
     assert found["tracing"]["status"] == "ok"
-
-
-def test_steps_are_shown_on_a_terminal(optrace, python):
-    ours, theirs = pty.openpty()
-    with subprocess.Popen([*optrace.command, "doctor", "--python", python], stderr=theirs,
-                          stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as process:
-        process.communicate()
-    os.close(theirs)
-    shown = os.read(ours, 1 << 16).decode()
-    os.close(ours)
-    assert "importing torch, planning probes ..." in shown and "attaching to it ..." in shown
-    assert shown.endswith("\r\x1b[K")
 
 
 @pytest.fixture
