@@ -103,6 +103,7 @@ class Compared {
 
 std::vector<std::string> names(const std::vector<ComparedOp>& ops) {
   std::vector<std::string> names;
+  names.reserve(ops.size());
   for (const ComparedOp& one : ops) names.push_back(one.name);
   return names;
 }
@@ -110,6 +111,7 @@ std::vector<std::string> names(const std::vector<ComparedOp>& ops) {
 // Returns "kernel CPU: a -> b".
 std::vector<std::string> lines(const std::vector<OpChange>& changes) {
   std::vector<std::string> lines;
+  lines.reserve(changes.size());
   for (const OpChange& change : changes)
     lines.push_back(std::string(name_of(change.kind)) + " " + change.key + ": " + change.before +
                     " -> " + change.after);
