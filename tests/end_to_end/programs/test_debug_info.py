@@ -94,7 +94,8 @@ def trace_of(optrace, python, libraries, tmp_path_factory):
         if not file.exists():
             program = folder / f"{name}.py"
             program.write_text(PROGRAM.format(library=str(libraries[name])))
-            done = optrace("run", "--python", python, "--timeline", "--trace", file, program)
+            done = optrace("run", "--python", python, "--timeline", "--trace", file, program,
+                           timeout=300)
             assert done.returncode == 0, done.stderr
         return file
 

@@ -88,6 +88,29 @@ TEST_CASE("a path that is taken again is counted, with its times", "[path_counte
   CHECK(t.trace.statistics.roots == 3);
 }
 
+TEST_CASE("calls by a function with debug info are told apart by their address", "[path_counter]") {
+  for (const bool debug_info : {true, false}) {
+    TraceBuilder t;
+    t.trace.modules[0].debug_info = debug_info;
+    const auto a = t.function("a"), b = t.function("b"), c = t.function("c");
+    t.trace.functions[a].address = 700;
+    t.trace.functions[a].tail_calls = {c};
+    for (int i = 0; i < 3; ++i) {
+      t.enter(a, kNone, 1000);
+      t.enter(b, a, 900, 4);
+      t.enter(b, a, 900, 8);
+    }
+    t.enter(c, kNone, 1000);  // By a tail call of `a`, which has no address.
+    count_paths(t.trace, {});
+    CHECK(leaves(t.trace) == (debug_info ? Leaves{"a > b x3", "a > b x3", "a > c x1"}
+                                         : Leaves{"a > b x6", "a > c x1"}));
+    std::vector<std::uint32_t> offsets;
+    for (const TracePath& path : t.trace.paths) offsets.push_back(path.call_offset);
+    CHECK(offsets == (debug_info ? std::vector<std::uint32_t>{0, 304, 308, 0}
+                                 : std::vector<std::uint32_t>{0, 0, 0}));
+  }
+}
+
 TEST_CASE("a cached transition changes no path", "[path_counter]") {
   // Repeats calls, with recursion, tail calls and exceptions among them. The path of each call must
   // be the one that the rules alone give.
