@@ -52,7 +52,6 @@ py::object source_of(const Frame& frame) {
   const auto state = [&made](const char* exact, const char* interval, bool known,
                              const std::optional<LineBounds>& approximate) {
     made[exact] = known ? py::object(py::bool_(!approximate)) : py::object(py::none());
-    made[interval] = py::none();
     if (known && approximate && approximate->first != 0) {
       py::list bounds;
       bounds.append(approximate->first);

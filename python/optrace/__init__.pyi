@@ -22,17 +22,20 @@ class _CallRange(TypedDict):
     end_line: int
     end_column: int
 
-class _Source(TypedDict):
-    """The places of a frame's function definition and of the call in its parent. A line that is not
-    exact lies between the two of its interval, if that is known."""
+class _LineBounds(TypedDict, total=False):
+    """The first and the last line among which an approximate line lies, if they are known."""
+
+    interval: list[int]
+    call_interval: list[int]
+
+class _Source(_LineBounds):
+    """The places of a frame's function definition and of the call in its parent."""
 
     file: str | None
     line: int | None
     exact: bool | None
-    interval: list[int] | None
     call_line: int | None
     call_exact: bool | None
-    call_interval: list[int] | None
     call_range: _CallRange | None
     url: str | None
 

@@ -363,6 +363,30 @@ def test_the_panel_shows_what_is_known(open_page, conv2d):
         payload["frames"]["label"][selected(page)]])
 
 
+def test_approximate_lines_are_marked(open_page, conv2d, folder):
+    """Of frame 2, the line is approximate, with bounds, and so is that of its call, without."""
+    payload = page_data(conv2d.read_text())
+    columns = payload["frames"]
+    rows = len(columns["up"])
+    line, call = columns["line"][2], columns["call_line"][2]
+    columns["approximate"] = [3 if row == 2 else 0 for row in range(rows)]
+    columns["line_first"] = [line - 1 if row == 2 else 0 for row in range(rows)]
+    columns["line_last"] = [line + 7 if row == 2 else 0 for row in range(rows)]
+    columns["line"][3] = 0
+    output = folder / "approximate.html"
+    output.write_text(with_payload(conv2d.read_text(), payload))
+    page = open_page(output, "#tree/2")
+    places = page.locator(".panel .where")
+    expect(places.nth(0)).to_have_text(
+        re.compile(rf"defined at .*\.py:~{line} between lines {line - 1} and {line + 7}$"))
+    expect(places.nth(1)).to_have_text(re.compile(rf"called at .*:~{call}$"))
+    expect(page.locator(".panel .excerpt")).not_to_have_count(0)
+    expect(page.locator(".panel .excerpt mark")).to_have_count(0)
+    expect(item(page, 2).locator(".place")).to_contain_text(f":~{line}")
+    page.evaluate("location.hash = '#tree/3'")
+    expect(places.nth(0)).to_have_text(re.compile(r"defined at [^:]*$"))
+
+
 def test_tables_are_sorted(open_page, program):
     page = open_page(program, "#tables")
     table = page.get_by_role("table", name="Ops")
