@@ -61,14 +61,15 @@ enum class SectionKind : std::uint32_t {
   python_kinds = 28,   // u8 per name: the letter of PythonKind.
   python_files = 29,   // u32 per name: 1 + the file's number; 0: none.
   python_lines = 30,   // u32 per name; 0 if the name has no file.
-  // Optional, only in an index with lines that are not exact. u32 each: the first and last line
-  // among which the line lies. Both are the line itself if it is exact, and 0 if no bound is known.
-  definition_first_lines = 31,
-  definition_last_lines = 32,
-  call_first_lines = 33,
-  call_last_lines = 34,
-  registration_first_lines = 35,
-  registration_last_lines = 36,
+  // Optional, only in an index with lines that are not exact. u32 each: how many lines before and
+  // behind the given one the true one may lie; both are 0 for an exact line, and kNoBound if no
+  // bound is known.
+  definition_lines_before = 31,
+  definition_lines_behind = 32,
+  call_lines_before = 33,
+  call_lines_behind = 34,
+  registration_lines_before = 35,
+  registration_lines_behind = 36,
   // Optional. u32 per anchor, sorted by file and line: the file's number, the line, and a hash of
   // the rest (index_contents.h).
   anchor_files = 37,
@@ -78,6 +79,8 @@ enum class SectionKind : std::uint32_t {
 
 // Names per entry of a *_blocks section.
 constexpr std::uint32_t kNamesPerBlock = 16;
+
+constexpr std::uint32_t kNoBound = 0xFFFFFFFF;
 
 constexpr const char* kOpsFile = "aten/src/ATen/native/native_functions.yaml";
 

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cstddef>
 #include <cstring>
+#include <limits>
 #include <span>
 #include <string>
 #include <tuple>
@@ -83,8 +84,8 @@ struct Index::State {
 
   // The columns with the bounds of lines; empty if all lines are exact.
   struct Interval {
-    Part first;
-    Part last;
+    Part before;
+    Part behind;
   };
 
   // Returns bytes of the data after verifying all blocks that contain them.
@@ -280,12 +281,12 @@ Index::State::State(const std::filesystem::path& path) : file(path) {
       {SectionKind::python_files, &python_files},
       {SectionKind::python_lines, &python_lines}};
   const std::pair<SectionKind, Part*> optional[] = {
-      {SectionKind::definition_first_lines, &definition_intervals.first},
-      {SectionKind::definition_last_lines, &definition_intervals.last},
-      {SectionKind::call_first_lines, &call_intervals.first},
-      {SectionKind::call_last_lines, &call_intervals.last},
-      {SectionKind::registration_first_lines, &registration_intervals.first},
-      {SectionKind::registration_last_lines, &registration_intervals.last},
+      {SectionKind::definition_lines_before, &definition_intervals.before},
+      {SectionKind::definition_lines_behind, &definition_intervals.behind},
+      {SectionKind::call_lines_before, &call_intervals.before},
+      {SectionKind::call_lines_behind, &call_intervals.behind},
+      {SectionKind::registration_lines_before, &registration_intervals.before},
+      {SectionKind::registration_lines_behind, &registration_intervals.behind},
       {SectionKind::anchor_files, &anchor_files},
       {SectionKind::anchor_lines, &anchor_lines},
       {SectionKind::anchor_keys, &anchor_keys}};
@@ -313,8 +314,8 @@ Index::State::State(const std::filesystem::path& path) : file(path) {
   }
   constexpr std::uint64_t kNumber = sizeof(std::uint32_t);
   const auto fits = [](const Interval& interval, const Part& lines) {
-    return interval.first.size == interval.last.size &&
-           (interval.first.size == 0 || interval.first.size == lines.size);
+    return interval.before.size == interval.behind.size &&
+           (interval.before.size == 0 || interval.before.size == lines.size);
   };
   if (definition_symbols.size != definition_kinds.size * kNumber ||
       definition_symbols.size != definition_files.size ||
@@ -546,9 +547,14 @@ Registration Index::State::registration(std::uint32_t rank) const {
 SourceLocation Index::State::location(std::string_view path, std::uint32_t line,
                                       const Interval& interval, std::uint64_t index) const {
   SourceLocation made{path, line, {}};
-  if (interval.first.size == 0) return made;
-  const LineInterval bounds{number(interval.first, index), number(interval.last, index)};
-  if (bounds.first != line || bounds.last != line) made.approximate = bounds;
+  if (interval.before.size == 0) return made;
+  const auto before = number(interval.before, index);
+  const auto behind = number(interval.behind, index);
+  if (before == 0 && behind == 0) return made;
+  made.approximate = LineInterval{};
+  constexpr std::uint32_t kLast = std::numeric_limits<std::uint32_t>::max();
+  if (before < line && behind < kLast - line)
+    made.approximate = LineInterval{line - before, line + behind};
   return made;
 }
 
@@ -663,8 +669,8 @@ std::size_t Index::call_site_count() const {
 }
 
 bool Index::has_approximate_lines() const {
-  return state_->definition_intervals.first.size != 0 || state_->call_intervals.first.size != 0 ||
-         state_->registration_intervals.first.size != 0;
+  return state_->definition_intervals.before.size != 0 || state_->call_intervals.before.size != 0 ||
+         state_->registration_intervals.before.size != 0;
 }
 
 std::optional<Definition> Index::find_definition(std::string_view canonical_symbol,

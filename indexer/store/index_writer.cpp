@@ -164,23 +164,25 @@ void put_in_order(IndexContents& contents) {
 /// The bounds of lines, as two columns.
 class IntervalColumns {
  public:
-  void add(std::uint32_t line, std::optional<LineInterval> approximate) {
-    // Bounds that equal the line mean that it is exact.
-    if (approximate == LineInterval{line, line}) approximate = LineInterval{};
-    first_.push_back(approximate ? approximate->first : line);
-    last_.push_back(approximate ? approximate->last : line);
+  void add(std::uint32_t line, const std::optional<LineInterval>& approximate) {
     any_ = any_ || approximate.has_value();
+    // Bounds that equal the line would mean that it is exact.
+    const bool bounded = approximate && approximate->first <= line && line <= approximate->last &&
+                         approximate->first < approximate->last;
+    const std::uint32_t unknown = approximate ? index_format::kNoBound : 0;
+    before_.push_back(bounded ? line - approximate->first : unknown);
+    behind_.push_back(bounded ? approximate->last - line : unknown);
   }
   /// Writes the columns, unless all lines are exact.
-  void write(SectionKind first, SectionKind last, Sections& sections) const {
+  void write(SectionKind before, SectionKind behind, Sections& sections) const {
     if (!any_) return;
-    sections.add(first, first_);
-    sections.add(last, last_);
+    sections.add(before, before_);
+    sections.add(behind, behind_);
   }
 
  private:
-  std::vector<std::uint32_t> first_;
-  std::vector<std::uint32_t> last_;
+  std::vector<std::uint32_t> before_;
+  std::vector<std::uint32_t> behind_;
   bool any_ = false;
 };
 
@@ -254,9 +256,9 @@ void add_functions(const std::vector<IndexContents::Function>& functions,
   sections.add(SectionKind::call_callees, call_callees);
   sections.add(SectionKind::call_lines, call_lines);
   sections.add(SectionKind::call_kinds, call_kinds);
-  definition_intervals.write(SectionKind::definition_first_lines,
-                             SectionKind::definition_last_lines, sections);
-  call_intervals.write(SectionKind::call_first_lines, SectionKind::call_last_lines, sections);
+  definition_intervals.write(SectionKind::definition_lines_before,
+                             SectionKind::definition_lines_behind, sections);
+  call_intervals.write(SectionKind::call_lines_before, SectionKind::call_lines_behind, sections);
 }
 
 void add_ops(const std::vector<IndexContents::Op>& ops, Sections& sections) {
@@ -306,7 +308,7 @@ void add_registrations(const std::vector<IndexContents::Registration>& registrat
   sections.add(SectionKind::registration_kinds, kinds);
   sections.add(SectionKind::registration_files, files);
   sections.add(SectionKind::registration_lines, lines);
-  intervals.write(SectionKind::registration_first_lines, SectionKind::registration_last_lines,
+  intervals.write(SectionKind::registration_lines_before, SectionKind::registration_lines_behind,
                   sections);
 }
 

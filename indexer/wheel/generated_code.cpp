@@ -32,6 +32,8 @@ class FileIndexer {
       : file_(std::move(file)), outline_(outline), names_(names), contents_(contents) {}
 
   void run() {
+    for (const OutlinedFunction& function : outline_.functions)
+      lines_[overload_of(function)].push_back(function.line);
     for (const OutlinedFunction& function : outline_.functions) add(function);
     for (const OutlinedRegistration& registration : outline_.registrations) add(registration);
   }
@@ -44,10 +46,19 @@ class FileIndexer {
     made.symbol = std::move(symbol);
     made.file = file_;
     made.line = function.line;
+    // Overloads with as many parameters: the wheel may contain one of them only.
+    if (const auto& lines = lines_.at(overload_of(function)); lines.size() > 1)
+      made.approximate = LineInterval{lines.front(), lines.back()};
     for (const OutlinedCall& call : function.calls)
       for (const std::string& callee : callees(function, call))
         made.calls.push_back({.callee = callee, .line = call.line});
     contents_.functions.push_back(std::move(made));
+  }
+
+  static std::string overload_of(const OutlinedFunction& function) {
+    std::string key = std::to_string(function.parameters) + ' ' + function.name;
+    for (const std::string& part : function.scope) key.append(1, '\n') += part;
+    return key;
   }
 
   const std::vector<std::string>& callees(const OutlinedFunction& function,
@@ -124,6 +135,8 @@ class FileIndexer {
   const FunctionNames& names_;
   IndexContents& contents_;
   std::unordered_map<std::string, std::vector<std::string>> callees_;  // By scope and name.
+  /// By scope, name and number of parameters, the lines of the definitions, ascending.
+  std::unordered_map<std::string, std::vector<std::uint32_t>> lines_;
 };
 
 // The generators write kernels for devices that no Linux x86-64 wheel has, too.
