@@ -4,7 +4,7 @@
 #include <iterator>
 #include <set>
 
-#include "tracer/elf/debug_info.h"
+#include "tracer/elf/debug_file.h"
 
 namespace optrace {
 

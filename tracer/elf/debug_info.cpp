@@ -3,20 +3,16 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <map>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include <dwarf.h>
-#include <elf.h>
 #include <elfutils/libdw.h>
-#include <elfutils/libdwelf.h>
-#include <fmt/format.h>
 #include <gelf.h>
 #include <libelf.h>
 
 #include "platform/error.h"
+#include "tracer/elf/debug_file.h"
 #include "tracer/elf/read_at.h"
 
 namespace optrace {
@@ -30,66 +26,6 @@ constexpr int kMaxOrigins = 16;          // Successive references to a DIE's ori
 constexpr std::size_t kMaxNameLength = 32 << 10;
 // libdw keeps some 80 bytes for each row of a line table, and a row may take one byte in the file.
 constexpr std::uint32_t kMaxLineTableBytes = 8 << 20;
-// Decompressed debug info may have this size, and this multiple of the file's.
-constexpr std::uint64_t kFreeDecompressed = 1 << 20;
-constexpr std::uint64_t kMostDecompressed = 20;
-
-struct ElfEnd {
-  void operator()(Elf* elf) const { elf_end(elf); }
-};
-struct DwarfEnd {
-  void operator()(Dwarf* dwarf) const { dwarf_end(dwarf); }
-};
-
-bool is_supported(std::span<const std::byte> bytes) {
-  const auto header = read_at<Elf64_Ehdr>(bytes, 0);
-  return header && std::memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
-         header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_ident[EI_DATA] == ELFDATA2LSB &&
-         header->e_machine == EM_X86_64 && (header->e_type == ET_DYN || header->e_type == ET_EXEC);
-}
-
-std::string build_id_of(Elf* elf) {
-  const void* bytes = nullptr;
-  const ssize_t size = dwelf_elf_gnu_build_id(elf, &bytes);
-  std::string text;
-  for (ssize_t i = 0; i < size; ++i)
-    text += fmt::format("{:02x}", static_cast<const unsigned char*>(bytes)[i]);
-  return text;
-}
-
-enum class Sections : std::uint8_t {
-  unreadable,
-  plain,
-  compressed,  // Some are, and libelf will write their decompressed sizes into the headers.
-};
-
-// Examines whether the file has debug info that can be read with bounded memory and without opening
-// other files, whose paths it would determine.
-Sections examine_sections(Elf* elf, std::size_t file_size) {
-  std::size_t names = 0;
-  if (elf_getshdrstrndx(elf, &names) != 0) return Sections::unreadable;
-  const std::uint64_t most = kFreeDecompressed + kMostDecompressed * file_size;
-  std::uint64_t decompressed = 0;
-  bool has_info = false;
-  Sections found = Sections::plain;
-  for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf, section)) != nullptr;) {
-    GElf_Shdr header;
-    if (gelf_getshdr(section, &header) == nullptr) return Sections::unreadable;
-    const char* const name = elf_strptr(elf, names, header.sh_name);
-    if (name == nullptr) continue;
-    const std::string_view text(name);
-    if (text == ".gnu_debugaltlink" || text.starts_with(".zdebug")) return Sections::unreadable;
-    if (text == ".debug_info" && header.sh_type != SHT_NOBITS) has_info = true;
-    if ((header.sh_flags & SHF_COMPRESSED) == 0) continue;
-    GElf_Chdr compressed;
-    if (gelf_getchdr(section, &compressed) == nullptr || compressed.ch_size > most)
-      return Sections::unreadable;
-    decompressed += compressed.ch_size;
-    found = Sections::compressed;
-  }
-  return has_info && decompressed <= most ? found : Sections::unreadable;
-}
-
 std::string_view name_of(Dwarf_Die& die) {
   Dwarf_Attribute attribute;
   const char* const name = dwarf_formstring(dwarf_attr_integrate(&die, DW_AT_name, &attribute));
@@ -185,31 +121,6 @@ bool InlinedFunction::operator==(const InlinedFunction& other) const {
          line(*this) == line(other);
 }
 
-std::vector<std::filesystem::path> debug_files(const ModuleSymbols& module) {
-  constexpr std::size_t kLeastBuildId = 4;  // Hexadecimal digits.
-  const std::filesystem::path separate = "/usr/lib/debug";
-  std::vector<std::filesystem::path> files;
-  const std::string& id = module.build_id();
-  if (id.size() < kLeastBuildId) return files;
-  if (module.has_debug_info()) files.push_back(module.path());
-  std::vector<std::filesystem::path> installed = {separate / ".build-id" / id.substr(0, 2) /
-                                                  (id.substr(2) + ".debug")};
-  const std::string_view link = module.debug_link();
-  if (!link.empty() && link.find('/') == std::string_view::npos && link != "." && link != "..") {
-    std::error_code error;
-    const auto folder = std::filesystem::absolute(module.path(), error).parent_path();
-    installed.push_back(folder / link);
-    installed.push_back(folder / ".debug" / link);
-    installed.push_back(separate / folder.relative_path() / link);
-  }
-  for (const std::filesystem::path& file : installed) {
-    std::error_code ignored;
-    if (file != module.path() && std::filesystem::is_regular_file(file, ignored))
-      files.push_back(file);
-  }
-  return files;
-}
-
 struct DebugInfo::State {
   struct Unit {
     Dwarf_Die die{};
@@ -217,9 +128,8 @@ struct DebugInfo::State {
     std::optional<bool> has_lines;
   };
 
-  explicit State(MappedFile opened) : file(std::move(opened)) {}
+  explicit State(std::unique_ptr<DebugFile> opened) : file(std::move(opened)) {}
 
-  bool start(const std::string& build_id);
   void find_units();
   Unit* unit_at(std::uint64_t address);
   std::optional<Dwarf_Die> function_at(Unit& unit, std::uint64_t address);
@@ -231,35 +141,12 @@ struct DebugInfo::State {
   std::string scoped_name(Dwarf_Die die);
   bool visit() { return visited++ < kMaxVisitedDies; }
 
-  MappedFile file;
-  std::vector<char> copy;  // Of the file, if it has compressed sections.
-  std::unique_ptr<Elf, ElfEnd> elf;
-  std::unique_ptr<Dwarf, DwarfEnd> dwarf;  // Uses `elf`.
+  const std::unique_ptr<DebugFile> file;
   std::vector<Unit> units;
   std::vector<CodeRange> ranges;  // `of` is a position in `units`.
   bool has_units = false;
   std::size_t visited = 0;
 };
-
-bool DebugInfo::State::start(const std::string& build_id) {
-  const std::span<const std::byte> bytes = file.bytes();
-  if (!is_supported(bytes) || elf_version(EV_CURRENT) == EV_NONE) return false;
-  // libelf writes only to the headers of compressed sections.
-  char* image = const_cast<char*>(reinterpret_cast<const char*>(bytes.data()));
-  elf.reset(elf_memory(image, bytes.size()));
-  if (elf == nullptr || build_id.empty() || build_id_of(elf.get()) != build_id) return false;
-  const Sections sections = examine_sections(elf.get(), bytes.size());
-  if (sections == Sections::unreadable) return false;
-  if (sections == Sections::compressed) {
-    copy.assign(image, image + bytes.size());
-    elf.reset(elf_memory(copy.data(), copy.size()));
-    // The file may have changed since.
-    if (elf == nullptr || examine_sections(elf.get(), copy.size()) == Sections::unreadable)
-      return false;
-  }
-  dwarf.reset(dwarf_begin_elf(elf.get(), DWARF_C_READ, nullptr));
-  return dwarf != nullptr;
-}
 
 // Notes the compilation units and their code.
 void DebugInfo::State::find_units() {
@@ -268,7 +155,8 @@ void DebugInfo::State::find_units() {
   Dwarf_Die die;
   std::uint8_t type = 0;
   // Without a place for the DIE of a split unit, libdw looks for no other file.
-  while (dwarf_get_units(dwarf.get(), unit, &unit, nullptr, &type, &die, nullptr) == 0 && visit()) {
+  while (dwarf_get_units(file->dwarf(), unit, &unit, nullptr, &type, &die, nullptr) == 0 &&
+         visit()) {
     if (type != DW_UT_compile && type != DW_UT_skeleton) continue;
     add_ranges(die, units.size(), ranges);
     units.push_back({.die = die, .functions = std::nullopt, .has_lines = std::nullopt});
@@ -304,7 +192,7 @@ std::optional<Dwarf_Die> DebugInfo::State::function_at(Unit& unit, std::uint64_t
   }
   const CodeRange* const found = range_at(*unit.functions, address);
   Dwarf_Die die;
-  if (found == nullptr || dwarf_offdie(dwarf.get(), found->of, &die) == nullptr)
+  if (found == nullptr || dwarf_offdie(file->dwarf(), found->of, &die) == nullptr)
     return std::nullopt;
   return die;
 }
@@ -317,11 +205,11 @@ bool DebugInfo::State::may_read_lines(Unit& unit) {
 bool DebugInfo::State::has_small_line_table(Unit& unit) {
   const auto offset = number_at(unit.die, DW_AT_stmt_list);
   std::size_t names = 0;
-  if (!offset || elf_getshdrstrndx(elf.get(), &names) != 0) return false;
-  for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf.get(), section)) != nullptr;) {
+  if (!offset || elf_getshdrstrndx(file->elf(), &names) != 0) return false;
+  for (Elf_Scn* section = nullptr; (section = elf_nextscn(file->elf(), section)) != nullptr;) {
     GElf_Shdr header;
     if (gelf_getshdr(section, &header) == nullptr) return false;
-    const char* const name = elf_strptr(elf.get(), names, header.sh_name);
+    const char* const name = elf_strptr(file->elf(), names, header.sh_name);
     if (name == nullptr || std::string_view(name) != ".debug_line") continue;
     const Elf_Data* const data = elf_getdata(section, nullptr);
     if (data == nullptr || data->d_buf == nullptr) return false;
@@ -400,9 +288,9 @@ DebugInfo::DebugInfo(std::unique_ptr<State> state) : state_(std::move(state)) {}
 DebugInfo::~DebugInfo() = default;
 
 std::unique_ptr<DebugInfo> DebugInfo::read(MappedFile file, const std::string& build_id) {
-  auto state = std::make_unique<State>(std::move(file));
-  if (!state->start(build_id)) return nullptr;
-  return std::unique_ptr<DebugInfo>(new DebugInfo(std::move(state)));
+  auto opened = DebugFile::open(std::move(file), build_id);
+  if (opened == nullptr) return nullptr;
+  return std::unique_ptr<DebugInfo>(new DebugInfo(std::make_unique<State>(std::move(opened))));
 }
 
 std::unique_ptr<DebugInfo> DebugInfo::open(const std::filesystem::path& path,

@@ -33,12 +33,6 @@ struct DebugCall {
   std::uint32_t line = 0;  ///< Of the call, in the file of the innermost function; 0 if unknown.
 };
 
-/// Returns the files that may have the debug info of a module: the module itself, if it has a
-/// .debug_info section, and those that distributions install separately: by build-id below
-/// /usr/lib/debug, and by .gnu_debuglink. Only files that exist; none if the module has no
-/// build-id, because nothing else shows that a file belongs to it.
-std::vector<std::filesystem::path> debug_files(const ModuleSymbols& module);
-
 /// The debug info (DWARF) of an ELF file. Everything is read when it is first asked for, and only
 /// the compilation units of the addresses that are. All contents of the file are untrusted. Not
 /// safe for use by several threads at once.

@@ -14,6 +14,7 @@
 
 #include "platform/private_folder.h"
 #include "tests/unit/small_library.h"
+#include "tracer/elf/debug_file.h"
 #include "tracer/elf/function_jumps.h"
 
 using namespace optrace;
