@@ -128,7 +128,7 @@ bench: build
 sweep: build
 	@.venv/bin/python -B tests/sweep/sweep.py --json build/sweep.json
 
-index: build
+index: build newest
 	@setup/make-index.sh
 
 # Not --quiet, which hides warnings from --strict too.
