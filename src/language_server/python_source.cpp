@@ -164,8 +164,8 @@ class PythonSource::ImportReader {
     do {
       const std::string name = word();
       if (name.empty()) return;
-      std::string alias = alias_after();
-      source_.imports_[alias.empty() ? name : std::move(alias)] = module + '.' + name;
+      const std::string alias = alias_after();
+      source_.imports_[alias.empty() ? name : alias] = module + '.' + name;
     } while (take(','));
   }
 

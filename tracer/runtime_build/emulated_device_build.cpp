@@ -156,12 +156,11 @@ class EmulatedDevice {
   std::set<std::filesystem::path> used_;  ///< Folders that contain the families' headers.
 };
 
-/// Returns why there is nothing to emulate for a torch of this version; empty if it has CUDA.
+/// Returns why there is nothing to emulate for a torch of this version, which has no CUDA.
 std::string why_no_cuda(const std::optional<TorchVersion>& version,
                         const std::filesystem::path& torch_folder) {
   if (!version)
     return fmt::format("{} is not a torch: it has no version.py.", torch_folder.string());
-  if (version->cuda) return {};
   return fmt::format(
       "torch {} in {} is built without CUDA: install a release wheel with CUDA (on Linux: `pip "
       "install torch`).",
@@ -176,7 +175,7 @@ std::filesystem::path sources_of_emulated_device() {
 
 std::string obstacle_to_emulated_device(const std::filesystem::path& torch_folder) {
   const auto version = read_torch_version(torch_folder);
-  if (std::string why = why_no_cuda(version, torch_folder); !why.empty()) return why;
+  if (!version || !version->cuda) return why_no_cuda(version, torch_folder);
   return EmulatedDevice(torch_folder, sources_of_emulated_device()).obstacle(*version->cuda);
 }
 
@@ -199,8 +198,8 @@ BuiltLibraries find_or_build_emulated_device(const std::filesystem::path& torch_
                      "-pthread"},
   };
   const auto version = read_torch_version(torch_folder);
-  if (const std::string why = why_no_cuda(version, torch_folder); !why.empty())
-    return without_libraries(build, why);
+  if (!version || !version->cuda)
+    return without_libraries(build, why_no_cuda(version, torch_folder));
   EmulatedDevice device(torch_folder, build.sources);
   build.progress =
       fmt::format("compiling the emulated CUDA device for CUDA {}, once", *version->cuda);
