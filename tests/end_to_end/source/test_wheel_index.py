@@ -100,8 +100,9 @@ def test_lines_of_headers_are_those_of_the_source(optrace, newest_python, folder
     """Wheels have a line before some headers that the source does not have."""
     for name, file in (("c10::DispatchKeySet::highestPriorityTypeId", "c10/core/DispatchKeySet.h"),
                        ("at::TensorIteratorBase::ntensors", "aten/src/ATen/TensorIterator.h")):
-        (place,) = [of for of in located(optrace, newest_python, folders, name)["results"]
-                    if of["file"] == file]
+        (place,) = [answer["source"] for answer in
+                    located(optrace, newest_python, folders, name)["answers"]
+                    if answer["source"]["file"] == file]
         lines = (pathlib.Path(newest_facts["folder"]) / "include" /
                  file.replace("aten/src/", "")).read_text().splitlines()
         added = lines[0].startswith("#if !defined(TORCH_STABLE_ONLY)")

@@ -133,8 +133,10 @@ TEST_CASE("lines from debug info are not marked", "[report_text]") {
   FrameSource& source = call.children[0].source.edit();
   source = FrameSource{"/home/me/conv.cpp", 17, 12U, ""};
   source.debug_info = true;
+  source.call_approximate = optrace::LineBounds();
   FrameSource& called = call.children[0].children[0].source.edit();
   called = FrameSource{"aten/x.cpp", 5, 21U, ""};
+  called.approximate = optrace::LineBounds();
   call.children[0].detail = {{"inlined", true}};
   const std::string text = to_text(report, {});
   CHECK_THAT(text, Contains("conv2d  inlined"));
