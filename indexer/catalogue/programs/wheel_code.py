@@ -1,7 +1,8 @@
-"""wheel_code.py FOLDER PACKAGES TORCHGEN: runs the generators of PyTorch's build that a wheel brings
-in torchgen/packaged. PACKAGES is the folder that contains torch and torchgen, TORCHGEN one with
-nothing but that torchgen: the other packages may be for another Python. The generated code goes
-below FOLDER, to the paths that a build in the source tree uses. Needs PyYAML; imports no torch.
+"""wheel_code.py FOLDER PACKAGES TORCHGEN: runs the generators of PyTorch's build that a wheel
+contains in torchgen/packaged. PACKAGES is the folder that contains torch and torchgen, TORCHGEN one
+with nothing but that torchgen: the other packages may be for another Python. The generated code
+goes below FOLDER, to the paths that a build in the source tree uses. Needs PyYAML; imports no
+torch.
 """
 import multiprocessing
 import pathlib

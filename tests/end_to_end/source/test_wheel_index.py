@@ -5,6 +5,7 @@ import pathlib
 import re
 
 import pytest
+
 from report_frames import frames
 
 USAGE = 2
