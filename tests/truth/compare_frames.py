@@ -15,14 +15,15 @@ Difference = collections.namedtuple("Difference", "kind chain detail")
 def native_chains(report):
     """Yields (frame, chain, calls, tail_callers) for each native frame entered while recording.
 
-    `frame` is from the report; `tail_callers` are the frames left out of the chain.
+    `frame` is from the report; `tail_callers` are the frames left out of the chain. Inlined
+    functions, which debug info of the interpreter gives, have no frame of their own.
     """
     stack: list[tuple] = [(frame, (), ()) for frame in reversed(report["roots"])]
     while stack:
         frame, above, left_out = stack.pop()
         chain = above
-        if frame["layer"] != "python":
-            detail = frame["detail"] or {}
+        detail = frame["detail"] or {}
+        if frame["layer"] != "python" and not detail.get("inlined"):
             if detail.get("tail_call"):
                 left_out = (above[0], *left_out)
                 above = above[1:]
