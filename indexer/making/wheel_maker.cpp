@@ -159,10 +159,10 @@ MadeIndex make_wheel_index(const MakeWheelIndexOptions& options) {
       fmt::format("Indexing the wheel of torch {}: running its torchgen, reading its "
                   "headers and the code of its libraries",
                   python.torch_version));
+  const WheelCode code = WheelCode::read(python.torch_folder);
   auto cataloguing = std::async(std::launch::async, [&] { catalogue.make(); });
   WheelHeaders headers = read_wheel_headers(
       python, work, {.jobs = options.jobs, .worker_memory = options.worker_memory}, progress);
-  const WheelCode code = WheelCode::read(python.torch_folder);
   cataloguing.get();
   InterruptGuard::throw_if_interrupted();
 

@@ -3,6 +3,8 @@ import json
 import os
 import pathlib
 import re
+import subprocess
+import time
 
 import pytest
 
@@ -156,6 +158,52 @@ def test_options_that_contradict_each_other(optrace, arguments, said):
     result = optrace("source", "add", *arguments)
     assert result.returncode == USAGE
     assert said in result.stderr
+
+
+@pytest.fixture
+def unknown_torch(tmp_path, newest_facts):
+    """A folder with a torch of a version that no index is of, whose libraries are stripped."""
+    packages = tmp_path / "packages"
+    (packages / "torch/lib").mkdir(parents=True)
+    torch = pathlib.Path(newest_facts["folder"])
+    os.symlink(torch / "__init__.py", packages / "torch/__init__.py")
+    os.symlink(torch.parent / "torchgen", packages / "torchgen")
+    (packages / "torch/version.py").write_text("__version__ = '2.99.0'\n")
+    subprocess.run(["strip", "-o", packages / "torch/lib/libc10.so", torch / "lib/libc10.so"],
+                   check=True)
+    return packages
+
+
+def test_an_index_is_made_in_the_background(optrace, newest_python, tmp_path, unknown_torch):
+    """Here it fails at once. The first answer doesn't wait, and the next one says that it failed."""
+    environment = {"OPTRACE_INDEX_DIR": tmp_path, "OPTRACE_CACHE_DIR": tmp_path / "cache",
+                   "PYTHONPATH": unknown_torch, "CI": None}
+    arguments = ["locate", "at::native::conv2d_symint", "--python", newest_python]
+    first = optrace(*arguments, environment=environment)
+    assert "Convolution.cpp:~" in first.stdout
+    assert "there is no index of torch 2.99.0" in first.stderr
+    assert "is being made from the wheel, in the background" in first.stderr
+    deadline = time.monotonic() + 60
+    while "is being made" in optrace(*arguments, environment=environment).stderr:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    second = optrace(*arguments, environment=environment)
+    assert "An index of it could not be made; `optrace source add --wheel` shows" in second.stderr
+    (log,) = (tmp_path / "cache").glob("source/*/background.log")
+    assert "has no symbol table" in log.read_text()
+    assert log.stat().st_mode & 0o777 == 0o600
+    assert not list(tmp_path.glob("*.index"))
+
+
+@pytest.mark.parametrize("variables", [{"OPTRACE_BACKGROUND": "0"}, {"CI": "true"}])
+def test_nothing_is_made_in_the_background_unasked(optrace, newest_python, tmp_path, unknown_torch,
+                                                   variables):
+    result = optrace("locate", "at::native::conv2d_symint", "--python", newest_python,
+                     environment={"OPTRACE_INDEX_DIR": tmp_path, "PYTHONPATH": unknown_torch,
+                                  "OPTRACE_CACHE_DIR": tmp_path / "cache", "CI": None,
+                                  **variables})
+    assert "(`optrace source add --wheel` makes an index of the installed torch)" in result.stderr
+    assert not list((tmp_path / "cache").glob("source/*/background.log"))
 
 
 def test_a_torch_without_its_generators_is_refused(optrace, tmp_path, folders, newest_facts,
