@@ -175,7 +175,7 @@ def unknown_torch(tmp_path, newest_facts):
 
 
 def test_an_index_is_made_in_the_background(optrace, newest_python, tmp_path, unknown_torch):
-    """Here it fails at once. The first answer doesn't wait, and the next one says that it failed."""
+    """Here it fails at once. The first answer doesn't wait; the next one says that it failed."""
     environment = {"OPTRACE_INDEX_DIR": tmp_path, "OPTRACE_CACHE_DIR": tmp_path / "cache",
                    "PYTHONPATH": unknown_torch, "CI": None}
     arguments = ["locate", "at::native::conv2d_symint", "--python", newest_python]
