@@ -58,7 +58,7 @@ std::vector<std::string> other_overloads(const Explanation& explanation) {
 }
 
 std::string node_name(const OpFacts::Derivative& derivative) {
-  const std::string name = derivative.node.empty() ? "not differentiable" : derivative.node;
+  std::string name = derivative.node.empty() ? "not differentiable" : derivative.node;
   if (derivative.key == "Default" || derivative.key.empty()) return name;
   return fmt::format("{} ({})", name, derivative.key);
 }
