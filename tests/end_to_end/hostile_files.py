@@ -42,8 +42,8 @@ def python_function(name, file="train.py", line=1):
 
 def path(what, kind=FUNCTION, parent=None, ops=(), line=0):
     """Returns a path that was taken once; `ops` are the numbers of op records."""
-    numbers = [kind * 2, 0 if parent is None else parent + 1, what + 1, line, 0, 0, 0, 0, 0, 1, 0,
-               1, 0, 0, 0, len(ops), *(n for record in ops for n in (record, 0, 1)), 0, 0, 0, 0]
+    numbers = [kind * 2, 0 if parent is None else parent + 1, what + 1, line, 0, 0, 0, 0, 0, 0, 1,
+               0, 1, 0, 0, 0, len(ops), *(n for record in ops for n in (record, 0, 1)), 0, 0, 0, 0]
     return b"".join(map(number, numbers))
 
 
@@ -58,7 +58,7 @@ def trace(meta=b"{}", modules=(), functions=(), python_functions=(), paths=(), o
           threads=1):
     """Returns the bytes of a trace. `meta` is JSON text or a value."""
     meta = meta if isinstance(meta, bytes) else json.dumps(meta).encode()
-    sections = [meta, table([text(p) + text("") for p in modules]), table(functions),
+    sections = [meta, table([text(p) + text("") + number(0) for p in modules]), table(functions),
                 table(python_functions), number(0) * 8 + table(paths),
                 table([text(record) for record in op_records])]
     sections += [number(7) + number(0) * 3] * threads
@@ -66,7 +66,7 @@ def trace(meta=b"{}", modules=(), functions=(), python_functions=(), paths=(), o
     for position, content in enumerate(sections):
         stored = compressed(content)
         body += struct.pack("<IIQQ", min(position + 1, 7), 0, len(stored), len(content)) + stored
-    return b"OPTRACE\0" + struct.pack("<IIQ", 5, len(sections), xxh3(body)) + body
+    return b"OPTRACE\0" + struct.pack("<IIQ", 6, len(sections), xxh3(body)) + body
 
 
 def xxh3(content):

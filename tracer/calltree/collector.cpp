@@ -563,9 +563,11 @@ std::vector<OpCount> Collector::op_counts() const {
 
 Trace Collector::take(nlohmann::json meta) {
   State& state = *state_;
+  // Taking the paths may add one, which needs the functions of the trace.
+  std::vector<TracePath> paths = state.counter.take(state.last_time);
   Trace trace = std::move(state.trace);
   state.trace.functions = {};
-  trace.paths = state.counter.take(state.last_time);
+  trace.paths = std::move(paths);
   trace.statistics = state.counter.statistics();
   resolve_positions(trace, state.texts.positions);
   if (state.options.timeline) add_jumps(trace, state.table);
