@@ -211,7 +211,7 @@ INDEXED = {
 
 def test_answers_from_an_index(optrace, validate, build, tmp_path):
     """The JSON of locate, explain and layers, for hostile names and from a hostile index."""
-    (shipped,) = (build / "share/optrace/indexes").glob("*.index")
+    shipped = build / "share/optrace/indexes/torch-2.6.0.index"
     (tmp_path / "torch-2.6.0.index").write_bytes(changed_index(shipped.read_bytes(), INDEXED))
     names = b"\n".join([b"conv2d", b"at::native::conv2d", b"nn.Conv2d", b"aten::\x1b[2J",
                         BYTES.replace(b"\n", b""), b"x" * 100_000, b"\xff\xed\xb2\x80", b"_Z\x9b"])
