@@ -400,7 +400,7 @@ def test_lines_of_another_version_are_marked(optrace, newest_python, tmp_path):
     result = optrace(*arguments, environment=environment)
     assert result.returncode == DONE
     assert "  torch/nn/modules/linear.py:~" in result.stdout
-    assert re.search(r"there is no index of torch 2\.99\.0; lines marked ~ are those of torch 2\.\d+",
+    assert re.search(r"no index of torch 2\.99\.0; lines marked ~ are those of torch 2\.\d+",
                      result.stderr)
     value = json.loads(optrace(*arguments, "--format", "json", environment=environment).stdout)
     assert value["source"]["of_torch"] is False and value["source"]["exact"] is False

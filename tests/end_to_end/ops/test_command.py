@@ -308,13 +308,15 @@ def test_a_report_goes_into_a_file(optrace, python, tmp_path):
 
 
 @pytest.mark.parametrize("op", ["conv2d", "add", "softmax"])
-def test_the_newest_torch_works_with_near_lines(optrace, newest_python, op):
+def test_the_newest_torch_has_lines(optrace, newest_python, op):
     result = optrace(op, "--python", newest_python)
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
     assert re.match(r"torch +2\.(?!6\.)", lines[1])
     kernel = next(line for line in lines if line.startswith("kernel") and ".cpp:" in line)
-    assert re.search(r"\.cpp:~\d+", kernel), kernel
+    # They are approximate if no index of that version comes with optrace yet.
+    (source,) = [line for line in lines if line.startswith("source ")]
+    assert re.search(r"\.cpp:~\d+" if "not the traced version" in source else r"\.cpp:~?\d+", kernel)
 
 
 def test_what_torch_prints_does_not_get_into_the_report(optrace, python, tmp_path):
