@@ -1,6 +1,7 @@
 #include "indexer/wheel/source_match.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstddef>
 #include <optional>
@@ -38,9 +39,19 @@ bool uses_macro(std::string_view line) {
   return line.find("rror") != std::string_view::npos || line.find("arn") != std::string_view::npos;
 }
 
-/// Returns the longest part of a literal message that the source has in one piece: without
-/// escapes, quotation marks and the seams of concatenated literals it can't be told where they are,
-/// so only the first word is compared.
+/// Returns true if a line uses a macro whose message is one of its arguments. The messages of other
+/// macros, such as those that a file defines for itself, are elsewhere.
+bool has_message_of_its_own(std::string_view line) {
+  constexpr auto kMacros = std::to_array<std::string_view>(
+      {"TORCH_CHECK(", "TORCH_INTERNAL_ASSERT(", "TORCH_WARN(", "AT_ASSERT(", "AT_ERROR("});
+  return std::ranges::any_of(kMacros, [&](std::string_view macro) {
+    const std::size_t at = line.find(macro);
+    return at != std::string_view::npos && (at == 0 || !belongs_to_word(line[at - 1]));
+  });
+}
+
+/// Returns the first word of a literal message. The source may have the message in several
+/// literals, and with escapes.
 std::string_view first_word(std::string_view message) {
   std::size_t start = 0;
   while (start < message.size() && std::isalpha(static_cast<unsigned char>(message[start])) == 0)
@@ -52,28 +63,40 @@ std::string_view first_word(std::string_view message) {
 
 }  // namespace
 
-bool matches(std::string_view text, const WheelAnchor& anchor) {
+AnchorFit fit_of(std::string_view text, const WheelAnchor& anchor) {
   const auto rest = from_line(text, anchor.place.line);
-  if (!rest || !uses_macro(rest->substr(0, rest->find('\n')))) return false;
-  // A macro's message, or the text that is made of its condition, is not far from its name.
+  if (!rest) return AnchorFit::no_macro;
+  const std::string_view line = rest->substr(0, rest->find('\n'));
+  if (!uses_macro(line)) return AnchorFit::no_macro;
+  if (!has_message_of_its_own(line)) return AnchorFit::fits;
+  // The message, or the condition that it is made of, is not far from the macro's name.
   constexpr std::size_t kFar = 2000;
-  const std::string_view word = first_word(anchor.message);
   constexpr std::string_view kMadeByMacro = "Expected";
-  return word.empty() || word == kMadeByMacro ||
-         rest->substr(0, kFar).find(word) != std::string_view::npos;
+  const std::string_view word = first_word(anchor.message);
+  const bool found = word.empty() || word == kMadeByMacro ||
+                     rest->substr(0, kFar).find(word) != std::string_view::npos;
+  return found ? AnchorFit::fits : AnchorFit::no_message;
 }
 
 std::set<std::string> differing_files(const std::filesystem::path& tree,
                                       const std::vector<WheelAnchor>& anchors) {
   std::set<std::string> differing;
-  std::string file;
-  std::optional<std::string> text;
-  for (const WheelAnchor& anchor : anchors) {
-    if (anchor.place.file != file) {
-      file = anchor.place.file;
-      text = read_file(tree / file);
+  for (std::size_t start = 0; start < anchors.size();) {
+    const std::string& file = anchors[start].place.file;
+    std::size_t end = start;
+    while (end < anchors.size() && anchors[end].place.file == file) ++end;
+    if (const std::optional<std::string> text = read_file(tree / file)) {
+      std::size_t without_message = 0;
+      bool differs = false;
+      for (std::size_t i = start; i < end && !differs; ++i) {
+        const AnchorFit fit = fit_of(*text, anchors[i]);
+        differs = fit == AnchorFit::no_macro;
+        if (fit == AnchorFit::no_message) ++without_message;
+      }
+      constexpr std::size_t kOneIn = 5;
+      if (differs || without_message * kOneIn > end - start) differing.insert(file);
     }
-    if (text && !differing.contains(file) && !matches(*text, anchor)) differing.insert(file);
+    start = end;
   }
   return differing;
 }

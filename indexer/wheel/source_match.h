@@ -10,13 +10,18 @@
 
 namespace optrace {
 
-/// Returns true if the text of a source file can be what an anchor of a wheel was compiled from:
-/// the use of a macro or of an error class starts at its line, and a literal message follows.
-bool matches(std::string_view text, const WheelAnchor& anchor);
+/// How the text of a source file fits an anchor of a wheel.
+enum class AnchorFit {
+  fits,        ///< The use of a macro or of an error class starts at its line.
+  no_message,  ///< Same, but its literal message does not follow. The source may name a constant.
+  no_macro,    ///< Nothing at its line could have been compiled to it.
+};
+
+AnchorFit fit_of(std::string_view text, const WheelAnchor& anchor);
 
 /// Returns the files of a source tree, relative to it, that are not what the wheel was built from:
-/// an anchor in the wheel's code is not where the file has it. Files without an anchor, and files
-/// that the tree lacks, are left out.
+/// an anchor in the wheel's code is not where the file has it, or more than a few lack their
+/// messages. Files without an anchor, and files that the tree lacks, are left out.
 std::set<std::string> differing_files(const std::filesystem::path& tree,
                                       const std::vector<WheelAnchor>& anchors);
 

@@ -84,10 +84,12 @@ TEST_CASE("A source file matches the anchors that were compiled from it", "[whee
   const std::string text =
       "void f(int x) {\n  TORCH_CHECK(\n      x > 0,\n      \"Positive numbers only\");\n}\n";
   const WheelAnchor here{{"a.cpp", 2, 0}, "Positive numbers only"};
-  CHECK(matches(text, here));
-  CHECK(!matches("\n" + text, here));
-  CHECK(!matches(text, {{"a.cpp", 2, 0}, "Negative"}));
-  CHECK(!matches(text, {{"a.cpp", 90, 0}, ""}));
+  CHECK(fit_of(text, here) == AnchorFit::fits);
+  CHECK(fit_of("\n" + text, here) == AnchorFit::no_macro);
+  CHECK(fit_of(text, {{"a.cpp", 2, 0}, "Negative"}) == AnchorFit::no_message);
+  CHECK(fit_of(text, {{"a.cpp", 90, 0}, ""}) == AnchorFit::no_macro);
+  // The message of another macro is where that macro is defined.
+  CHECK(fit_of("  DISPATCH(x)\n", {{"a.cpp", 1, 0}, "Negative"}) == AnchorFit::fits);
 
   const PrivateFolder tree;
   std::filesystem::create_directories(tree.path() / "c10");
