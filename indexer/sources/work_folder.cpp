@@ -96,7 +96,7 @@ bool is_outdated(const KeptWork& work) {
 std::filesystem::path work_folder_of(const std::filesystem::path& tree,
                                      const std::filesystem::path& torch_folder) {
   const auto kept = kept_work_folder();
-  if (kept.empty()) return kept;
+  if (kept.empty()) return {};
   Digest digest;
   digest.add(tree.string()).add(torch_folder.string());
   return kept / fmt::format("{:016x}", digest.value());
