@@ -92,9 +92,9 @@ class SpawnSettings {
 
 bool start(const std::filesystem::path& python, int output) {
   std::error_code error;
-  std::string command = std::filesystem::read_symlink("/proc/self/exe", error).string();
+  const std::string command = std::filesystem::read_symlink("/proc/self/exe", error).string();
   if (error) return false;
-  std::string path = std::filesystem::absolute(python).string();
+  const std::string path = std::filesystem::absolute(python).string();
   std::array<std::string, 6> words = {command, "source", "add", "--wheel", "--python", path};
   std::array<char*, 7> arguments{};
   for (std::size_t i = 0; i < words.size(); ++i) arguments.at(i) = words.at(i).data();
