@@ -1,8 +1,6 @@
 #include "indexer/wheel/carried_code.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <memory>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
@@ -10,10 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include <cxxabi.h>
-
 #include "indexer/store/symbol_key.h"
 #include "indexer/wheel/anchor_alignment.h"
+#include "indexer/wheel/demangled.h"
 
 namespace optrace {
 namespace {
@@ -21,13 +18,7 @@ namespace {
 /// Returns a function's name and parameters as C++, without the inline namespace of the new string
 /// ABI; empty if the symbol can't be demangled.
 std::string readable(const std::string& symbol) {
-  struct Free {
-    void operator()(char* text) const { std::free(text); }
-  };
-  int status = 0;
-  const std::unique_ptr<char, Free> made(
-      abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status));
-  std::string text = made ? made.get() : "";
+  std::string text = demangled(symbol);
   constexpr std::string_view kNewString =
       "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >";
   constexpr std::string_view kOldString = "std::string";

@@ -1,14 +1,11 @@
 #include "indexer/wheel/function_names.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <memory>
 #include <optional>
 #include <utility>
 
-#include <cxxabi.h>
-
 #include "indexer/store/symbol_key.h"
+#include "indexer/wheel/demangled.h"
 
 namespace optrace {
 namespace {
@@ -63,14 +60,8 @@ std::string qualified(const std::vector<std::string>& scope, std::string_view na
 
 /// Returns the number of a function's parameters; nothing if the name can't be demangled.
 std::optional<std::size_t> parameter_count(const std::string& symbol) {
-  int status = 0;
-  struct Free {
-    void operator()(char* text) const { std::free(text); }
-  };
-  const std::unique_ptr<char, Free> made(
-      abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status));
-  if (made == nullptr) return std::nullopt;
-  const std::string_view text = made.get();
+  const std::string text = demangled(symbol);
+  if (text.empty()) return std::nullopt;
   constexpr std::string_view kUnnamedNamespace = "(anonymous namespace)";
   std::size_t depth = 0;
   std::size_t count = 0;
@@ -78,7 +69,7 @@ std::optional<std::size_t> parameter_count(const std::string& symbol) {
   bool anything = false;
   for (std::size_t at = 0; at < text.size(); ++at) {
     const char c = text[at];
-    if (text.substr(at).starts_with(kUnnamedNamespace)) {
+    if (text.compare(at, kUnnamedNamespace.size(), kUnnamedNamespace) == 0) {
       anything = anything || inside;
       at += kUnnamedNamespace.size() - 1;
     } else if (c == '(' && depth == 0 && !inside) {
@@ -142,7 +133,7 @@ std::string FunctionNames::symbol_of(const OutlinedFunction& function) const {
 std::vector<std::string> FunctionNames::visible(const std::vector<std::string>& scope,
                                                 const std::vector<std::string>& used_namespaces,
                                                 std::string_view name) const {
-  const auto try_scope = [&](std::vector<std::string> around) {
+  const auto try_scope = [&](const std::vector<std::string>& around) {
     std::vector<std::string> found = overloads(around, name);
     // A member of an unnamed namespace is visible in the namespace around it.
     if (found.empty()) {
@@ -159,8 +150,8 @@ std::vector<std::string> FunctionNames::visible(const std::vector<std::string>& 
   }
   for (const std::string& used : used_namespaces)
     for (std::size_t size = scope.size() + 1; size-- > 0;) {
-      std::vector<std::string> around(scope.begin(),
-                                      scope.begin() + static_cast<std::ptrdiff_t>(size));
+      const std::vector<std::string> around(scope.begin(),
+                                            scope.begin() + static_cast<std::ptrdiff_t>(size));
       auto found = try_scope(joined(around, used));
       if (!found.empty()) return found;
     }

@@ -22,10 +22,6 @@ class FunctionNames {
   /// Notes the classes of a file, whose members are looked up in their bases too.
   void add_classes(const std::vector<OutlinedClass>& classes);
 
-  /// Returns the symbols of the functions that have this name, all overloads.
-  std::vector<std::string> overloads(const std::vector<std::string>& scope,
-                                     std::string_view name) const;
-
   /// Returns the symbol of a definition: the wheel's, or the names alone (template_key in
   /// symbol_key.h) if the wheel and the headers have no such function. Empty if several overloads
   /// fit.
@@ -43,6 +39,9 @@ class FunctionNames {
                                   std::string_view name) const;
 
  private:
+  /// Returns the symbols of the functions that have this name, all overloads.
+  std::vector<std::string> overloads(const std::vector<std::string>& scope,
+                                     std::string_view name) const;
   const std::vector<std::string>* of_names(const std::string& names) const;
   std::vector<std::string> member(const std::vector<std::string>& scope, std::string_view type,
                                   std::string_view name, unsigned depth) const;

@@ -24,8 +24,8 @@ struct WheelHeaders {
 };
 
 /// Reads the headers in a wheel's include folder that PyTorch's sources share, with libclang. Lines
-/// are those of the source: wheels since 2.10 have a line before some headers. Headers that the
-/// build generates have the paths that a build gives them. Throws as parse_units does.
+/// are those of the source: some wheels have one more line at the start of headers. Headers that
+/// the build generates have the paths that a build gives them. Throws as parse_units does.
 WheelHeaders read_wheel_headers(const PythonInstallation& python, const WorkFolder& work,
                                 const ParseOptions& options, ProgressReporter& progress);
 

@@ -84,8 +84,8 @@ std::optional<AnchorCall> anchor_call(std::string_view symbol) {
   for (const NamedCall& named : kNamedCalls)
     if (symbol.starts_with(named.start)) return named.call;
   // Constructors in c10 that take a c10::SourceLocation, by value or by reference.
-  if (!symbol.starts_with("_ZN3c10") || !(symbol.find("C1E") != std::string_view::npos ||
-                                          symbol.find("C2E") != std::string_view::npos))
+  if (!symbol.starts_with("_ZN3c10") || (symbol.find("C1E") == std::string_view::npos &&
+                                         symbol.find("C2E") == std::string_view::npos))
     return std::nullopt;
   const AnchorKind kind = symbol.starts_with("_ZN3c107WarningC")         ? AnchorKind::warning
                           : symbol.starts_with("_ZN3c1013MessageLogger") ? AnchorKind::logging
@@ -203,29 +203,34 @@ std::optional<std::int64_t> stack_change(const Decoded& decoded) {
   return std::nullopt;
 }
 
+/// Returns true for an instruction that copies the low part of a vector register or to it.
+bool copies_low_part(ZydisMnemonic mnemonic) {
+  return mnemonic == ZYDIS_MNEMONIC_MOVQ || mnemonic == ZYDIS_MNEMONIC_VMOVQ ||
+         mnemonic == ZYDIS_MNEMONIC_MOVD || mnemonic == ZYDIS_MNEMONIC_VMOVD;
+}
+
+/// Returns true for an instruction that copies a whole vector register or to it.
+bool copies_vector(ZydisMnemonic mnemonic) {
+  constexpr auto kCopies = std::to_array<ZydisMnemonic>(
+      {ZYDIS_MNEMONIC_MOVAPS, ZYDIS_MNEMONIC_MOVUPS, ZYDIS_MNEMONIC_MOVDQA, ZYDIS_MNEMONIC_MOVDQU,
+       ZYDIS_MNEMONIC_VMOVAPS, ZYDIS_MNEMONIC_VMOVUPS, ZYDIS_MNEMONIC_VMOVDQA,
+       ZYDIS_MNEMONIC_VMOVDQU});
+  return std::ranges::find(kCopies, mnemonic) != kCopies.end();
+}
+
 /// Returns the value of half of a vector register after an instruction that writes the register, in
 /// terms of the state before it.
 Value vector_source(const Decoded& decoded, bool high, ZydisRegister itself) {
   const auto half = [](ZydisRegister reg, bool upper) {
     return Value{upper ? Value::Kind::high_half : Value::Kind::low_half, whole(reg), 0};
   };
-  switch (decoded.instruction.mnemonic) {
-    case ZYDIS_MNEMONIC_MOVQ:
-    case ZYDIS_MNEMONIC_VMOVQ:
-    case ZYDIS_MNEMONIC_MOVD:
-    case ZYDIS_MNEMONIC_VMOVD:
-      return high ? constant(0) : source_of(decoded, decoded[1]);
-    case ZYDIS_MNEMONIC_MOVAPS:
-    case ZYDIS_MNEMONIC_MOVUPS:
-    case ZYDIS_MNEMONIC_MOVDQA:
-    case ZYDIS_MNEMONIC_MOVDQU:
-    case ZYDIS_MNEMONIC_VMOVDQA:
-    case ZYDIS_MNEMONIC_VMOVDQU:
-    case ZYDIS_MNEMONIC_VMOVAPS:
-    case ZYDIS_MNEMONIC_VMOVUPS:
-      if (is_register(decoded[1])) return half(decoded[1].reg.value, high);
-      if (is_stack_slot(decoded[1])) return stack_slot(decoded[1], high ? 8 : 0);
-      return {};
+  const ZydisMnemonic mnemonic = decoded.instruction.mnemonic;
+  if (copies_low_part(mnemonic)) return high ? constant(0) : source_of(decoded, decoded[1]);
+  if (copies_vector(mnemonic)) {
+    if (is_register(decoded[1])) return half(decoded[1].reg.value, high);
+    return is_stack_slot(decoded[1]) ? stack_slot(decoded[1], high ? 8 : 0) : Value{};
+  }
+  switch (mnemonic) {
     case ZYDIS_MNEMONIC_PUNPCKLQDQ:
       if (!high) return half(itself, false);
       return is_register(decoded[1]) ? half(decoded[1].reg.value, false) : Value{};
@@ -261,44 +266,25 @@ Value stack_source(const Decoded& decoded, ZydisRegister base, std::int64_t offs
   const std::int64_t start = to.mem.disp.value;
   const std::int64_t size = to.size / 8;
   if (offset < start || offset >= start + size) return unchanged;
-  switch (instruction.mnemonic) {
-    case ZYDIS_MNEMONIC_MOV:
-      return offset == start ? source_of(decoded, decoded[1]) : Value{};
-    case ZYDIS_MNEMONIC_MOVQ:
-    case ZYDIS_MNEMONIC_VMOVQ:
-    case ZYDIS_MNEMONIC_MOVD:
-    case ZYDIS_MNEMONIC_VMOVD:
-    case ZYDIS_MNEMONIC_MOVAPS:
-    case ZYDIS_MNEMONIC_MOVUPS:
-    case ZYDIS_MNEMONIC_MOVDQA:
-    case ZYDIS_MNEMONIC_MOVDQU:
-    case ZYDIS_MNEMONIC_VMOVDQA:
-    case ZYDIS_MNEMONIC_VMOVDQU:
-    case ZYDIS_MNEMONIC_VMOVAPS:
-    case ZYDIS_MNEMONIC_VMOVUPS:
-      if (!is_register(decoded[1]) || (offset != start && offset != start + 8)) return {};
-      return {offset == start ? Value::Kind::low_half : Value::Kind::high_half,
-              whole(decoded[1].reg.value), 0};
-    default:
-      return {};
-  }
+  if (instruction.mnemonic == ZYDIS_MNEMONIC_MOV)
+    return offset == start ? source_of(decoded, decoded[1]) : Value{};
+  if (!copies_low_part(instruction.mnemonic) && !copies_vector(instruction.mnemonic)) return {};
+  if (!is_register(decoded[1]) || (offset != start && offset != start + 8)) return {};
+  return {offset == start ? Value::Kind::low_half : Value::Kind::high_half,
+          whole(decoded[1].reg.value), 0};
 }
 
 /// Returns the value that a general register has after an instruction that writes it.
 Value register_source(const Decoded& decoded, ZydisRegister reg) {
   const auto& instruction = decoded.instruction;
   if (!is_register(decoded[0]) || whole(decoded[0].reg.value) != reg) return {};
+  if (copies_low_part(instruction.mnemonic)) return source_of(decoded, decoded[1]);
   switch (instruction.mnemonic) {
     case ZYDIS_MNEMONIC_MOV:
     case ZYDIS_MNEMONIC_LEA:
       return decoded[0].size >= 32 ? source_of(decoded, decoded[1]) : Value{};
     case ZYDIS_MNEMONIC_XOR:
       return is_register(decoded[1]) && whole(decoded[1].reg.value) == reg ? constant(0) : Value{};
-    case ZYDIS_MNEMONIC_MOVQ:
-    case ZYDIS_MNEMONIC_VMOVQ:
-    case ZYDIS_MNEMONIC_MOVD:
-    case ZYDIS_MNEMONIC_VMOVD:
-      return source_of(decoded, decoded[1]);
     default:
       return {};
   }
@@ -540,14 +526,11 @@ class AnchorFinder {
     module_.for_each_name([&](std::uint64_t address, std::string_view symbol) {
       if (const auto call = anchor_call(symbol)) targets_.emplace(address, *call);
     });
-    constexpr std::byte kIndirect{0xFF};
-    for (const auto& [address, reserved] : module_.executable_segments()) {
-      const auto code = module_.code(address, reserved.size());
+    for (const auto& [address, code] : module_.executable_segments()) {
       for (std::size_t at = 0; at + 6 <= code.size(); ++at) {
         const void* const hit = std::memchr(&code[at], 0xFF, code.size() - 5 - at);
         if (hit == nullptr) break;
         at = static_cast<std::size_t>(static_cast<const std::byte*>(hit) - code.data());
-        if (code[at] != kIndirect) continue;
         const auto next = std::to_integer<unsigned>(code[at + 1]);
         if (next != 0x25 && next != 0x15) continue;
         const auto slot = slots_.find(slot_at(address, code, at));
@@ -557,7 +540,7 @@ class AnchorFinder {
           continue;
         }
         // An entry of the table may start with endbr64 and a bnd prefix.
-        std::uint64_t entry = address + at;
+        const std::uint64_t entry = address + at;
         for (const std::uint64_t lead : {0U, 1U, 4U, 5U})
           targets_.emplace(entry - lead, slot->second);
       }
@@ -565,16 +548,16 @@ class AnchorFinder {
   }
 
   void find_calls() {
-    for (const auto& [address, reserved] : module_.executable_segments()) {
-      const auto code = module_.code(address, reserved.size());
-      for_each_near_branch(code, [&](std::size_t opcode) {
-        const auto byte = std::to_integer<unsigned>(code[opcode]);
-        if ((byte != 0xE8 && byte != 0xE9) || opcode + 5 > code.size()) return;
+    for (const auto& [address, code] : module_.executable_segments()) {
+      for_each_near_branch(code, [&, start = address, bytes = code](std::size_t opcode) {
+        if (bytes.size() - opcode < 5) return;
+        const auto byte = std::to_integer<unsigned>(bytes[opcode]);
+        if (byte != 0xE8 && byte != 0xE9) return;
         std::int32_t distance = 0;
-        std::memcpy(&distance, &code[opcode + 1], sizeof distance);
-        const auto target = targets_.find(address + opcode + 5 +
-                                          static_cast<std::uint64_t>(std::int64_t{distance}));
-        if (target != targets_.end()) sites_.push_back({address + opcode, &target->second});
+        std::memcpy(&distance, &bytes[opcode + 1], sizeof distance);
+        const auto target =
+            targets_.find(start + opcode + 5 + static_cast<std::uint64_t>(std::int64_t{distance}));
+        if (target != targets_.end()) sites_.push_back({start + opcode, &target->second});
       });
     }
   }
