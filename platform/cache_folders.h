@@ -9,6 +9,7 @@ inline constexpr const char* kActivityAgents = "activity-agents";
 inline constexpr const char* kCudaCalls = "cuda-calls";
 inline constexpr const char* kEmulatedDevices = "emulated-devices";
 inline constexpr const char* kGeneratedCode = "generated-code";
+inline constexpr const char* kIndexes = "indexes";
 inline constexpr const char* kIndexing = "source";
 inline constexpr const char* kKernelOrigins = "kernel-origins";
 inline constexpr const char* kOpAgents = "op-agents";

@@ -109,6 +109,22 @@ bool is_generated(const std::string& file) {
          file.starts_with("torch/csrc/inductor/aoti_torch/generated/");
 }
 
+/// Returns the hand-written headers that have functions in the index `base` or anchors in a wheel.
+std::set<std::string> known_headers(const std::optional<Index>& base, const WheelCode& code) {
+  std::set<std::string> headers;
+  const auto add = [&](std::string_view file) {
+    if (file.ends_with(".h") || file.ends_with(".cuh") || file.ends_with(".hpp"))
+      headers.emplace(file);
+  };
+  for (const IndexedAnchor& anchor : code.places()) add(anchor.file);
+  if (base)
+    base->each_function([&](const Definition& definition, const std::vector<CallSite>&) {
+      add(definition.location.file);
+    });
+  std::erase_if(headers, is_generated);
+  return headers;
+}
+
 /// Gives builtins that no generated table binds the function that the base's table binds, if the
 /// wheel still has it.
 void bind_from_base(IndexContents& contents, const Index& base) {
@@ -161,8 +177,10 @@ MadeIndex make_wheel_index(const MakeWheelIndexOptions& options) {
                   python.torch_version));
   const WheelCode code = WheelCode::read(python.torch_folder);
   auto cataloguing = std::async(std::launch::async, [&] { catalogue.make(); });
-  WheelHeaders headers = read_wheel_headers(
-      python, work, {.jobs = options.jobs, .worker_memory = options.worker_memory}, progress);
+  const std::optional<Index> base = find_base_index(python.torch_version);
+  WheelHeaders headers =
+      read_wheel_headers(python, work, known_headers(base, code),
+                         {.jobs = options.jobs, .worker_memory = options.worker_memory}, progress);
   cataloguing.get();
   InterruptGuard::throw_if_interrupted();
 
@@ -172,7 +190,6 @@ MadeIndex make_wheel_index(const MakeWheelIndexOptions& options) {
   append(contents, index_generated_code(catalogue.generated(), names));
   contents.ops = catalogue.ops();
   contents.python_names = catalogue.python_names();
-  const std::optional<Index> base = find_base_index(python.torch_version);
   if (base)
     append(contents, carry_code(*base, code, [&](const std::string& file) {
              return is_generated(file) || headers.files.contains(file);

@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "indexer/store/packed_index.h"
 #include "platform/error.h"
 #include "platform/installation.h"
 
@@ -58,13 +59,24 @@ std::int64_t distance(std::string_view left, std::string_view right) {
   return sum;
 }
 
+// Returns the version in the file name `torch-2.6.0.index`.
+std::string named_version(const std::filesystem::path& path) {
+  const std::string name = path.filename().string();
+  constexpr std::string_view kPrefix = "torch-";
+  return name.starts_with(kPrefix)
+             ? name.substr(kPrefix.size(), name.find(kExtension) - kPrefix.size())
+             : "";
+}
+
 void list_folder(const std::filesystem::path& folder, bool own, bool projects,
                  std::vector<CataloguedIndex>& found) {
   const auto first = static_cast<std::ptrdiff_t>(found.size());
   std::error_code error;
   for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end;
        at.increment(error)) {
-    if (at->path().extension() == kExtension && is_project(at->path()) == projects) {
+    const std::filesystem::path unpacked =
+        is_packed_index(at->path()) ? at->path().stem() : at->path();
+    if (unpacked.extension() == kExtension && is_project(at->path()) == projects) {
       found.push_back({at->path(), own});
     }
   }
@@ -104,7 +116,7 @@ std::filesystem::path made_own_folder() {
 void open_or_warn(const CataloguedIndex& candidate, std::vector<std::string>* warnings,
                   const std::function<void(Index)>& take) {
   try {
-    take(Index::open(candidate.path));
+    take(candidate.open());
   } catch (const Error& error) {
     if (warnings != nullptr) {
       warnings->push_back(fmt::format("{} {}", error.what(), error.remedy()));
@@ -129,6 +141,10 @@ std::filesystem::path own_project_path(std::string_view name) {
   return made_own_folder() / fmt::format("{}{}{}", kProjectPrefix, name, kExtension);
 }
 
+Index CataloguedIndex::open() const {
+  return is_packed_index(path) ? open_packed_index(path) : Index::open(path);
+}
+
 std::vector<CataloguedIndex> list_indexes() {
   std::vector<CataloguedIndex> found;
   if (const auto own = own_index_folder(); !own.empty()) {
@@ -143,7 +159,14 @@ std::optional<Index> find_index(std::string_view torch_version, std::string_view
   using Rank = std::tuple<std::int64_t, int, bool>;  // The lowest rank is the best.
   std::optional<Index> best;
   Rank best_rank;
-  for (const auto& candidate : list_indexes()) {
+  std::vector<CataloguedIndex> candidates = list_indexes();
+  const auto named_distance = [&](const CataloguedIndex& candidate) {
+    return distance(named_version(candidate.path), torch_version);
+  };
+  std::ranges::stable_sort(candidates, {}, named_distance);
+  for (const CataloguedIndex& candidate : candidates) {
+    // One that comes with optrace is of the version in its name, and may have to be decompressed.
+    if (best && !candidate.own && named_distance(candidate) > std::get<0>(best_rank)) continue;
     open_or_warn(candidate, warnings, [&](Index index) {
       const int other_commit = index.git_version().empty() || git_version.empty() ? 1
                                : index.git_version() == git_version               ? 0

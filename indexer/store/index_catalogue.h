@@ -21,6 +21,9 @@ std::filesystem::path own_index_path(std::string_view torch_version);
 struct CataloguedIndex {
   std::filesystem::path path;
   bool own = false;  ///< Made by this user; else shipped with optrace.
+
+  /// Throws as Index::open and open_packed_index do.
+  Index open() const;
 };
 
 /// Returns all indexes of torch, the user's own first, sorted by name. They are not opened, so some

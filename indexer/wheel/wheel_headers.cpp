@@ -32,6 +32,12 @@ constexpr auto kHeaderUnits = std::to_array<HeaderUnit>(
      {"aten", UnitGroup::cpu_kernels, {UnitGroup::aten, UnitGroup::cpu_kernels}},
      {"cuda", UnitGroup::cuda, {UnitGroup::cuda, UnitGroup::cuda}}});
 
+/// Returns the unit of kHeaderUnits that has the macros and folders that a header needs.
+std::string_view unit_of(std::string_view header) {
+  if (header.ends_with(".cuh") || header.find("/cuda/") != std::string_view::npos) return "cuda";
+  return header.starts_with(kATen) ? "aten" : "csrc";
+}
+
 /// Returns a header's path below the include folder.
 std::string installed_path(std::string_view name) {
   if (name.starts_with(kATen)) return "ATen/" + std::string(name.substr(kATen.size()));
@@ -90,7 +96,8 @@ class TreePlaces {
 }  // namespace
 
 WheelHeaders read_wheel_headers(const PythonInstallation& python, const WorkFolder& work,
-                                const ParseOptions& options, ProgressReporter& progress) {
+                                const std::set<std::string>& also, const ParseOptions& options,
+                                ProgressReporter& progress) {
   const std::filesystem::path include = python.torch_folder / "include";
   // There is neither a source tree nor generated code: all headers are the wheel's.
   const std::filesystem::path nowhere = work.path() / "no source tree";
@@ -101,9 +108,19 @@ WheelHeaders read_wheel_headers(const PythonInstallation& python, const WorkFold
       {(include / "c10").string(), "c10"},
       {(include / "caffe2").string(), "caffe2"},
       {(include / "torch").string(), "torch"}};
+  std::set<std::string> installed;
+  for (const std::string& header : also) {
+    std::error_code error;
+    if (std::filesystem::is_regular_file(include / installed_path(header), error))
+      installed.insert(header);
+  }
   for (const HeaderUnit& unit : kHeaderUnits) {
     std::string text;
     for (const UnitGroup group : unit.headers) text += precompiled_text(group);
+    for (const std::string& header : installed) {
+      if (unit_of(header) == unit.name)
+        text += fmt::format("#include <{}>\n", installed_path(header));
+    }
     const std::filesystem::path file = work.path() / fmt::format("headers-{}.cpp", unit.name);
     write_file(file, text);
     wanted.units.push_back({file, fmt::format("headers of {}", unit.name), wanted.groups.size()});
@@ -124,6 +141,8 @@ WheelHeaders read_wheel_headers(const PythonInstallation& python, const WorkFold
     places.correct(function);
     headers.files.insert(function.file);
   }
+  // A header without functions of its own was read too; its functions have moved.
+  if (headers.failed.empty()) headers.files.merge(installed);
   return headers;
 }
 

@@ -23,10 +23,12 @@ struct WheelHeaders {
   std::vector<FailedUnit> failed;
 };
 
-/// Reads the headers in a wheel's include folder that PyTorch's sources share, with libclang. Lines
-/// are those of the source: some wheels have one more line at the start of headers. Headers that
-/// the build generates have the paths that a build gives them. Throws as parse_units does.
+/// Reads the headers in a wheel's include folder with libclang: those that PyTorch's sources share,
+/// and those of `also` (paths in the source tree) that the wheel contains. Lines are those of the
+/// source: some wheels have one more line at the start of headers. Headers that the build generates
+/// have the paths that a build gives them. Throws as parse_units does.
 WheelHeaders read_wheel_headers(const PythonInstallation& python, const WorkFolder& work,
-                                const ParseOptions& options, ProgressReporter& progress);
+                                const std::set<std::string>& also, const ParseOptions& options,
+                                ProgressReporter& progress);
 
 }  // namespace optrace

@@ -77,6 +77,12 @@ bool is_build(std::string_view name) {
   return is_hash(name, kBuildDigits);
 }
 
+constexpr std::size_t kIndexDigits = 16;
+bool is_index(std::string_view name) {
+  constexpr std::string_view kEnd = ".index";
+  return name.ends_with(kEnd) && is_hash(name.substr(0, name.size() - kEnd.size()), kIndexDigits);
+}
+
 constexpr std::size_t kTreeDigits = 16;
 bool is_work(std::string_view name) {
   return is_hash(name, kTreeDigits);
@@ -110,6 +116,7 @@ constexpr auto kKinds = std::to_array<Kind>({
     {cache_folders::kCudaCalls,
      "libraries that record calls of CUDA's libraries, built for a torch", true, is_build},
     {cache_folders::kPlans, "where probes can be placed in libraries", false, is_plan},
+    {cache_folders::kIndexes, "decompressed indexes that came with optrace", false, is_index},
     {cache_folders::kIndexing, "intermediate results of indexing a source tree", true, is_work},
     {cache_folders::kKernelOrigins, "what torch.compile fused into its kernels", false,
      is_kernel_list},

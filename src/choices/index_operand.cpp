@@ -31,7 +31,7 @@ std::string known_versions() {
   std::set<std::string> versions;
   for (const CataloguedIndex& candidate : list_indexes()) {
     try {
-      versions.insert(printable(Index::open(candidate.path).torch_version()));
+      versions.insert(printable(candidate.open().torch_version()));
     } catch (const Error&) {
       continue;  // `optrace source list` shows what is wrong with it.
     }

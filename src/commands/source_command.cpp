@@ -181,7 +181,7 @@ void list_sources(const std::string& python) {
   std::string text;
   const auto append = [&](const CataloguedIndex& candidate, const auto& describe_index) {
     try {
-      const Index index = Index::open(candidate.path);
+      const Index index = candidate.open();
       text += describe_index(index);
     } catch (const Error& error) {
       text += fmt::format("broken           {}\n{:<17}{}\n", error.what(), "", error.remedy());

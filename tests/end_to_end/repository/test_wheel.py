@@ -163,10 +163,13 @@ def test_the_wheels_of_other_pythons(uv, make_wheels, run_bare, repository, tmp_
         assert f"Python {version}." in result.stdout and "at::native::" in result.stdout
 
 
-def test_the_newest_torch(run_bare, beside_torch, newest_python):
+def test_the_newest_torch(run_bare, beside_torch, newest_python, tmp_path):
+    """The index of that version comes with optrace and is the only one that is decompressed."""
     result = run_bare(beside_torch / "optrace", "conv2d", "--python", newest_python)
     assert result.returncode == 0, result.stderr
     assert "at::native::conv2d" in result.stdout
+    assert "from the wheel; ~ marks approximate ones" in result.stdout
+    assert len(list((tmp_path / "cache/indexes").glob("*.index"))) == 1
 
 
 def test_a_tool_without_torch_finds_the_python_that_has_it(run_bare, tool, python, tmp_path):
