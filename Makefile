@@ -9,7 +9,7 @@ export CCACHE_DIR ?= $(CURDIR)/.setup/ccache
 export CCACHE_NOHASHDIR = 1
 CONFIGURE = cmake $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) --preset
 
-.PHONY: help run test check packages test-packages interpreter setup product wheel build compiled compiled-product newest pythons sanitize sanitized-build fuzz stress neighbours pytorch-tests pytorch-tests-venv bench sweep index docs diagram format lint-venv lint clean
+.PHONY: help run test check packages test-packages interpreter setup product wheel build compiled compiled-product newest pythons sanitize sanitized-build fuzz stress neighbours pytorch-tests pytorch-tests-venv matrix bench sweep index docs diagram format lint-venv lint clean
 
 help:
 	@echo 'make run       set everything up and run optrace conv2d'
@@ -23,6 +23,7 @@ help:
 	@echo 'make stress    threads, forks, signals and libraries that come and go, traced for ten minutes'
 	@echo 'make neighbours  profilers, debuggers, event loops, servers and frameworks, traced'
 	@echo 'make pytorch-tests  what PyTorch tests of itself, with and without optrace run, an hour or more'
+	@echo 'make matrix    the same workloads with every Python here and three versions of torch'
 	@echo 'make bench     the measurements of docs/benchmarks.md'
 	@echo 'make sweep     trace every op, module and optimizer of PyTorch (half an hour)'
 	@echo 'make index     remake the shipped index from PyTorch source'
@@ -121,6 +122,9 @@ pytorch-tests: build pytorch-tests-venv
 	@setup/fetch-source.sh
 	@.venv/bin/python -B tests/pytorch_tests/run_pytorch_tests.py \
 	  --python .venv-pytorch-tests/bin/python --source .source/pytorch-2.6.0
+
+matrix: build
+	@.venv/bin/python -B tests/matrix/run_matrix.py --optrace build/optrace $(MATRIX)
 
 bench: build
 	@bench/run.sh

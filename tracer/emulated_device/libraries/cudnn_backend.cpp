@@ -391,7 +391,7 @@ std::string missing(const Content& plan, const Content& graph, const Content& pa
   for (const Content* const tensor : tensors) {
     // Constants and tensors between operations need no memory.
     if (value<char>(*tensor, CUDNN_ATTR_TENSOR_IS_VIRTUAL, 0) != 0) continue;
-#if CUDNN_VERSION >= 91000
+#if CUDNN_VERSION >= 92200
     if (find(*tensor, CUDNN_ATTR_TENSOR_CONSTANT_VALUE) != nullptr) continue;
 #endif
     const auto uid = value<std::int64_t>(*tensor, CUDNN_ATTR_TENSOR_UNIQUE_ID, 0);
