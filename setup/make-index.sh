@@ -2,7 +2,7 @@
 # make-index.sh [BUILD]: rebuilds the indexes in fixtures/index, which come with optrace, with the
 # command in BUILD (default: build): that of PyTorch 2.6.0 from the source that
 # setup/fetch-source.sh gets, and that of the newest PyTorch, in .venv-newest, from its wheel. Takes
-# half an hour on two cores. A file is replaced atomically; a plain `zstd -d` unpacks it.
+# half an hour on two cores. A file is replaced atomically; a plain `xz -d` unpacks it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build}
@@ -14,7 +14,7 @@ trap 'rm -rf "$work"' EXIT
 
 # make VERSION ARGUMENT...: makes the index of a version with `optrace source add ARGUMENT...`.
 make() {
-  local index=$folder/torch-$1.index.zst
+  local index=$folder/torch-$1.index.xz
   shift
   rm -f "$work"/*
   "$build/optrace" source add "$@" -o "$work/index" | tee "$work/said"
@@ -22,9 +22,9 @@ make() {
     printf 'Some units were not indexed (see above); %s stays as it was.\n' "$index" >&2
     exit 1
   fi
-  zstd -19 --quiet "$work/index" -o "$work/index.zst"
-  chmod 644 "$work/index.zst"
-  mv "$work/index.zst" "$index"
+  xz -9e "$work/index"
+  chmod 644 "$work/index.xz"
+  mv "$work/index.xz" "$index"
   printf '%s: %s bytes\n' "$index" "$(stat -c %s "$index")"
 }
 

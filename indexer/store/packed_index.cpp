@@ -4,13 +4,13 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 #include <system_error>
+#include <vector>
 
 #include <fmt/format.h>
+#include <lzma.h>
 #include <sys/stat.h>
 #include <xxhash.h>
-#include <zstd.h>
 
 #include "platform/cache_folders.h"
 #include "platform/error.h"
@@ -21,7 +21,7 @@
 namespace optrace {
 namespace {
 
-constexpr const char* kExtension = ".zst";
+constexpr const char* kExtension = ".xz";
 
 // Ten times the size of an index.
 constexpr std::uint64_t kMaxIndex = std::uint64_t{400} << 20;
@@ -38,24 +38,43 @@ std::filesystem::path unpacked_path(const std::filesystem::path& packed) {
   return folder / fmt::format("{:016x}.index", XXH3_64bits(file.data(), file.size()));
 }
 
+/// Decodes an xz file piece by piece.
+class Decoder {
+ public:
+  Decoder() : status_(lzma_stream_decoder(&stream_, kMaxMemory, LZMA_FAIL_FAST)) {}
+  ~Decoder() { lzma_end(&stream_); }
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
+
+  /// Returns false if `bytes` is not a complete xz file, or has more than kMaxIndex bytes.
+  bool decode(std::span<const std::byte> bytes, OutputFile& output) {
+    stream_.next_in = reinterpret_cast<const std::uint8_t*>(bytes.data());
+    stream_.avail_in = bytes.size();
+    std::vector<std::byte> piece(kPiece);
+    while (status_ == LZMA_OK && stream_.total_out <= kMaxIndex) {
+      stream_.next_out = reinterpret_cast<std::uint8_t*>(piece.data());
+      stream_.avail_out = piece.size();
+      status_ = lzma_code(&stream_, LZMA_FINISH);
+      output.write(std::span(piece).first(piece.size() - stream_.avail_out));
+    }
+    return status_ == LZMA_STREAM_END && stream_.avail_in == 0;
+  }
+
+ private:
+  static constexpr std::uint64_t kMaxMemory = std::uint64_t{128} << 20;
+  static constexpr std::size_t kPiece = std::size_t{1} << 20;
+
+  lzma_stream stream_ = LZMA_STREAM_INIT;
+  lzma_ret status_;
+};
+
 void unpack(const std::filesystem::path& packed, const std::filesystem::path& path) {
-  const auto fail = [&](std::string_view why) {
-    throw Error(ExitStatus::usage,
-                fmt::format("{} is not a compressed index: {}", packed.string(), why),
-                "Install optrace again.");
-  };
   const MappedFile file(packed);
-  const std::span<const std::byte> bytes = file.bytes();
-  const std::uint64_t size = ZSTD_getFrameContentSize(bytes.data(), bytes.size());
-  if (size == ZSTD_CONTENTSIZE_UNKNOWN || size == ZSTD_CONTENTSIZE_ERROR || size > kMaxIndex)
-    fail("it has no valid size");
-  std::string content(size, '\0');
-  const std::size_t got =
-      ZSTD_decompress(content.data(), content.size(), bytes.data(), bytes.size());
-  if (ZSTD_isError(got) != 0) fail(ZSTD_getErrorName(got));
-  if (got != content.size()) fail("it is truncated");
   OutputFile output(path);
-  output.write(std::string_view(content));
+  if (!Decoder().decode(file.bytes(), output))
+    throw Error(ExitStatus::usage,
+                fmt::format("{} is not a complete compressed index", packed.string()),
+                "Install optrace again.");
   output.commit();
 }
 

@@ -6,7 +6,7 @@
 
 namespace optrace {
 
-/// Returns true for the name of an index that is compressed with zstd, as packages contain it.
+/// Returns true for the name of an index that is compressed with xz, as packages contain it.
 bool is_packed_index(const std::filesystem::path& path);
 
 /// Opens a compressed index. The first call for a file decompresses it into the cache; without a

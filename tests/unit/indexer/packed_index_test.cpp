@@ -5,7 +5,7 @@
 #include <string>
 
 #include <catch2/catch.hpp>
-#include <zstd.h>
+#include <lzma.h>
 
 #include "indexer/store/index_writer.h"
 #include "platform/cache_folders.h"
@@ -26,9 +26,14 @@ std::filesystem::path make_packed(const PrivateFolder& folder) {
   contents.meta = {{"torch_version", "2.6.0"}};
   write_index(std::move(contents), plain);
   const std::string bytes = read_file(plain).value();
-  std::string packed(ZSTD_compressBound(bytes.size()), '\0');
-  packed.resize(ZSTD_compress(packed.data(), packed.size(), bytes.data(), bytes.size(), 1));
-  const std::filesystem::path path = folder.path() / "torch-2.6.0.index.zst";
+  std::string packed(lzma_stream_buffer_bound(bytes.size()), '\0');
+  std::size_t size = 0;
+  REQUIRE(lzma_easy_buffer_encode(0, LZMA_CHECK_CRC64, nullptr,
+                                  reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size(),
+                                  reinterpret_cast<std::uint8_t*>(packed.data()), &size,
+                                  packed.size()) == LZMA_OK);
+  packed.resize(size);
+  const std::filesystem::path path = folder.path() / "torch-2.6.0.index.xz";
   write_file(path, packed);
   return path;
 }
