@@ -18,6 +18,8 @@ printf '\n== The tests of a file of PyTorch under optrace run, against the tests
 make --no-print-directory pytorch-tests-venv
 "$python" -B tests/pytorch_tests/run_pytorch_tests.py --python .venv-pytorch-tests/bin/python \
   --source "$(setup/fetch-source.sh)" nn/test_convolution
+printf '\n== Recording what functions returned, against the same run without\n'
+"$python" bench/decisions.py build/optrace "$python"
 printf '\n== A step outside of a window, against the same step without optrace\n'
 "$python" bench/window.py build
 printf '\n== Attaching to a running process, beside py-spy dump and memray attach\n'

@@ -45,6 +45,7 @@
   FUNCTION(clang_getDiagnostic)                  \
   FUNCTION(clang_getDiagnosticSeverity)          \
   FUNCTION(clang_getEnumConstantDeclValue)       \
+  FUNCTION(clang_getEnumDeclIntegerType)         \
   FUNCTION(clang_getExpansionLocation)           \
   FUNCTION(clang_getFileContents)                \
   FUNCTION(clang_getFileLocation)                \

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "indexer/frontend/result_type_reader.h"
 #include "indexer/frontend/worker_protocol.h"
 #include "indexer/store/symbol_key.h"
 
@@ -597,7 +598,10 @@ void UnitExtractor::take_type(CXCursor cursor, DefinitionKind kind) {
   }
   std::string key = type_key_of(cursor);
   if (!key.empty() && !is_left_out(key)) {
-    function_sink_({std::move(key), place.file->name, place.line, {}, kind});
+    std::string result =
+        kind == DefinitionKind::enumeration ? result_type_text(clang_getCursorType(cursor)) : "";
+    function_sink_(
+        {std::move(key), place.file->name, place.line, {}, kind, std::nullopt, std::move(result)});
   }
 }
 
@@ -807,7 +811,8 @@ void UnitExtractor::take_function(CXCursor cursor) {
              place.file->name,
              place.line,
              {},
-             is_device_kernel(cursor) ? DefinitionKind::device_kernel : DefinitionKind::function},
+             is_device_kernel(cursor) ? DefinitionKind::device_kernel : DefinitionKind::function,
+             std::nullopt, result_type_text(clang_getResultType(clang_getCursorType(cursor)))},
             "",
             false,
             in_template,

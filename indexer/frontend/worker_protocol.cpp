@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "indexer/store/result_type.h"
 #include "platform/error.h"
 #include "platform/json_reader.h"
 
@@ -145,8 +146,8 @@ UnitStatus parse_status(std::string_view line) {
 
 void append_function(const IndexContents::Function& function, std::string& text) {
   auto to = std::back_inserter(text);
-  fmt::format_to(to, "F\t{}\t{}\t{}\t{}\n", function.symbol, function.file, function.line,
-                 static_cast<int>(function.kind));
+  fmt::format_to(to, "F\t{}\t{}\t{}\t{}\t{}\n", function.symbol, function.file, function.line,
+                 static_cast<int>(function.kind), function.result);
   for (const auto& call : function.calls) {
     fmt::format_to(to, "C\t{}\t{}\t{}\n", call.callee, call.line, static_cast<int>(call.kind));
   }
@@ -176,7 +177,12 @@ UnitFindings parse_findings(std::string_view text) {
       function.symbol = word();
       function.file = word();
       function.line = parse_number(next_field(line, '\t'));
-      function.kind = parse_kind<DefinitionKind>(line, DefinitionKind::enumeration);
+      function.kind =
+          parse_kind<DefinitionKind>(next_field(line, '\t'), DefinitionKind::enumeration);
+      function.result = line;
+      if (!function.result.empty() && !parse_result_type(function.result)) {
+        fail("no type", whole);
+      }
       findings.functions.push_back(std::move(function));
     } else if (tag == "C" && !findings.functions.empty()) {
       IndexContents::Call call;

@@ -190,10 +190,13 @@ MadeIndex make_wheel_index(const MakeWheelIndexOptions& options) {
   append(contents, index_generated_code(catalogue.generated(), names));
   contents.ops = catalogue.ops();
   contents.python_names = catalogue.python_names();
-  if (base)
-    append(contents, carry_code(*base, code, [&](const std::string& file) {
-             return is_generated(file) || headers.files.contains(file);
-           }));
+  if (base) {
+    IndexContents carried = carry_code(*base, code, [&](const std::string& file) {
+      return is_generated(file) || headers.files.contains(file);
+    });
+    fit_enumerators(carried, contents.functions);
+    append(contents, std::move(carried));
+  }
   drop_removed_ops(contents);
   bind_python_names(contents, {catalogue.generated()});
   if (base) bind_from_base(contents, *base);

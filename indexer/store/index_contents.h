@@ -67,6 +67,9 @@ struct IndexContents {
     std::vector<Call> calls;
     DefinitionKind kind = DefinitionKind::function;
     std::optional<LineInterval> approximate{};
+    /// The type of a function's result, or an enumeration itself, as text_of() of result_type.h
+    /// returns it; empty for other types.
+    std::string result{};
   };
   struct Registration {
     RegistrationKind kind = RegistrationKind::kernel;

@@ -75,6 +75,10 @@ enum class SectionKind : std::uint32_t {
   anchor_files = 37,
   anchor_lines = 38,
   anchor_keys = 39,
+  // Optional. The texts of types (result_type.h) in byte order, NUL-terminated, and u32 per
+  // definition: 1 + the rank of its type, 0 for none.
+  result_types = 40,
+  definition_results = 41,
 };
 
 // Names per entry of a *_blocks section.

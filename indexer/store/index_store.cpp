@@ -167,6 +167,8 @@ struct Index::State {
   /// `part` in each symbol that contains it, until `visit` returns false.
   template <typename Visit>
   void each_place_of(std::string_view part, const Visit& visit) const;
+  // Returns the text of the type of a definition's result; empty if there is none.
+  std::string_view result(std::uint32_t rank) const;
   // Calls `visit(rank, definition)` for each definition, sorted by symbol.
   template <typename Visit>
   void each_definition(const Visit& visit) const;
@@ -215,7 +217,10 @@ struct Index::State {
   Part anchor_files;
   Part anchor_lines;
   Part anchor_keys;
+  Part result_types;
+  Part definition_results;
   std::vector<std::string_view> file_names;
+  std::vector<std::string_view> result_texts;
 };
 
 Index::State::State(const std::filesystem::path& path) : file(path) {
@@ -289,7 +294,9 @@ Index::State::State(const std::filesystem::path& path) : file(path) {
       {SectionKind::registration_lines_behind, &registration_intervals.behind},
       {SectionKind::anchor_files, &anchor_files},
       {SectionKind::anchor_lines, &anchor_lines},
-      {SectionKind::anchor_keys, &anchor_keys}};
+      {SectionKind::anchor_keys, &anchor_keys},
+      {SectionKind::result_types, &result_types},
+      {SectionKind::definition_results, &definition_results}};
   std::uint64_t found = 0;
   for (std::uint64_t at = 0; at < table_size; at += sizeof(index_format::Section)) {
     index_format::Section section{};
@@ -331,12 +338,17 @@ Index::State::State(const std::filesystem::path& path) : file(path) {
       python_files.size != python_kinds.size * kNumber || python_files.size != python_lines.size ||
       !fits(definition_intervals, definition_lines) || !fits(call_intervals, call_lines) ||
       !fits(registration_intervals, registration_lines) || anchor_files.size % kNumber != 0 ||
-      anchor_files.size != anchor_lines.size || anchor_files.size != anchor_keys.size) {
+      anchor_files.size != anchor_lines.size || anchor_files.size != anchor_keys.size ||
+      (definition_results.size != 0 && definition_results.size != definition_symbols.size)) {
     fail("corrupt: its sections are of unequal length");
   }
   for (std::uint64_t at = 0; at < files.size;) {
     file_names.push_back(terminated(files, at));
     at += file_names.back().size() + 1;
+  }
+  for (std::uint64_t at = 0; at < result_types.size;) {
+    result_texts.push_back(terminated(result_types, at));
+    at += result_texts.back().size() + 1;
   }
 }
 
@@ -520,6 +532,13 @@ Definition Index::State::definition(std::uint32_t rank) const {
           kind(definition_kinds, rank, DefinitionKind::enumeration)};
 }
 
+std::string_view Index::State::result(std::uint32_t rank) const {
+  if (definition_results.size == 0) return {};
+  const std::uint32_t type = number(definition_results, rank);
+  if (type > result_texts.size()) fail("corrupt: an entry has no type");
+  return type == 0 ? std::string_view() : result_texts[type - 1];
+}
+
 std::vector<CallSite> Index::State::calls(std::uint32_t rank, const Definition& caller) const {
   std::vector<CallSite> found;
   const std::uint32_t end = number(definition_calls, rank + 1U);
@@ -687,6 +706,21 @@ std::vector<Definition> Index::find_definitions(std::string_view canonical_symbo
     found.push_back(state_->definition(rank));
   }
   return found;
+}
+
+bool Index::has_result_types() const {
+  return state_->definition_results.size != 0;
+}
+
+std::optional<ResultType> Index::result_type_of(std::string_view canonical_symbol,
+                                                std::string_view source_file,
+                                                std::string_view library) const {
+  const auto rank = state_->choose_definition(canonical_symbol, source_file, library);
+  const std::string_view text = rank ? state_->result(*rank) : std::string_view();
+  if (text.empty()) return std::nullopt;
+  auto type = parse_result_type(text);
+  if (!type) state_->fail("corrupt: the type of a result is none");
+  return type;
 }
 
 std::vector<CallSite> Index::calls_of(std::string_view canonical_symbol,
@@ -883,13 +917,15 @@ std::vector<PythonName> Index::python_names() const {
 IndexContents Index::contents() const {
   IndexContents all;
   all.meta = notes();
-  each_function([&](const Definition& definition, const std::vector<CallSite>& calls) {
+  state_->each_definition([&](std::uint32_t rank, const Definition& definition) {
+    const std::vector<CallSite> calls = state_->calls(rank, definition);
     IndexContents::Function function{.symbol = std::string(definition.symbol),
                                      .file = std::string(definition.location.file),
                                      .line = definition.location.line,
                                      .calls = {},
                                      .kind = definition.kind,
-                                     .approximate = definition.location.approximate};
+                                     .approximate = definition.location.approximate,
+                                     .result = std::string(state_->result(rank))};
     for (const CallSite& call : calls)
       function.calls.push_back({.callee = std::string(call.callee),
                                 .line = call.location.line,

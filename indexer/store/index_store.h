@@ -12,6 +12,7 @@
 
 #include "indexer/store/index_contents.h"
 #include "indexer/store/op_facts.h"
+#include "indexer/store/result_type.h"
 
 namespace optrace {
 
@@ -120,6 +121,13 @@ class Index {
 
   /// Returns all functions with that symbol, sorted by file.
   std::vector<Definition> find_definitions(std::string_view canonical_symbol) const;
+
+  /// Returns the type of a function's result, if it is one of result_type.h and the index knows it.
+  /// The function is chosen as by find_definition().
+  std::optional<ResultType> result_type_of(std::string_view canonical_symbol,
+                                           std::string_view source_file = {},
+                                           std::string_view library = {}) const;
+  bool has_result_types() const;
 
   /// Returns the call sites in a function's body, including lambdas, sorted by line. Empty if
   /// unknown.

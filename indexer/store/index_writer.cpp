@@ -122,6 +122,8 @@ void merge_repeated(std::vector<IndexContents::Function>& functions) {
       auto& calls = merged.back().calls;
       calls.insert(calls.end(), function.calls.begin(), function.calls.end());
       merged.back().kind = std::max(merged.back().kind, function.kind);  // The more specific one.
+      // Overloads of a template share a key: of different types, none is known.
+      if (merged.back().result != function.result) merged.back().result.clear();
     } else {
       merged.push_back(std::move(function));
     }
@@ -192,12 +194,14 @@ struct Tables {
   std::vector<std::string> files;
   std::vector<std::string> symbols;
   std::vector<std::string> registration_texts;
+  std::vector<std::string> result_types;
 };
 
 Tables::Tables(const IndexContents& contents) {
   for (const auto& function : contents.functions) {
     files.push_back(function.file);
     symbols.push_back(function.symbol);
+    if (!function.result.empty()) result_types.push_back(function.result);
     for (const auto& call : function.calls) {
       symbols.push_back(call.callee);
     }
@@ -219,6 +223,7 @@ Tables::Tables(const IndexContents& contents) {
   files = sorted_unique(std::move(files));
   symbols = sorted_unique(std::move(symbols));
   registration_texts = sorted_unique(std::move(registration_texts));
+  result_types = sorted_unique(std::move(result_types));
 }
 
 void add_functions(const std::vector<IndexContents::Function>& functions,
@@ -259,6 +264,20 @@ void add_functions(const std::vector<IndexContents::Function>& functions,
   definition_intervals.write(SectionKind::definition_lines_before,
                              SectionKind::definition_lines_behind, sections);
   call_intervals.write(SectionKind::call_lines_before, SectionKind::call_lines_behind, sections);
+}
+
+void add_results(const std::vector<IndexContents::Function>& functions,
+                 const std::vector<std::string>& result_types, Sections& sections) {
+  if (result_types.empty()) return;
+  const Numbers numbers(result_types);
+  std::string texts;
+  for (const std::string& type : result_types) texts.append(type).push_back('\0');
+  std::vector<std::uint32_t> results;
+  results.reserve(functions.size());
+  for (const auto& function : functions)
+    results.push_back(function.result.empty() ? 0 : numbers[function.result] + 1);
+  sections.add(SectionKind::result_types, result_types.size(), texts);
+  sections.add(SectionKind::definition_results, results);
 }
 
 void add_ops(const std::vector<IndexContents::Op>& ops, Sections& sections) {
@@ -368,6 +387,7 @@ void write_index(IndexContents contents, const std::filesystem::path& path) {
   sections.add(SectionKind::files, tables.files.size(), file_text);
   sections.add_names(SectionKind::symbols, SectionKind::symbol_blocks, tables.symbols);
   add_functions(contents.functions, file_numbers, symbol_numbers, sections);
+  add_results(contents.functions, tables.result_types, sections);
   add_ops(contents.ops, sections);
   add_registrations(contents.registrations, tables, file_numbers, symbol_numbers, sections);
   add_python_names(contents.python_names, file_numbers, sections);

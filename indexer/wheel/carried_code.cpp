@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "indexer/store/result_type.h"
 #include "indexer/store/symbol_key.h"
 #include "indexer/wheel/anchor_alignment.h"
 #include "indexer/wheel/demangled.h"
@@ -160,7 +161,34 @@ class Carrier {
   std::unordered_set<std::string> defined_;
 };
 
+/// Returns the enumeration of a type: `E` for `E` and for `std::optional<E>`.
+std::string_view enumeration_of(const ResultType& type) {
+  std::string_view name = type.name;
+  constexpr std::string_view kOptional = "std::optional<";
+  if (type.form == ResultForm::optional && name.starts_with(kOptional) && name.ends_with('>')) {
+    name.remove_prefix(kOptional.size());
+    name.remove_suffix(1);
+  }
+  return name;
+}
+
 }  // namespace
+
+void fit_enumerators(IndexContents& carried,
+                     const std::vector<IndexContents::Function>& of_wheel) {
+  std::unordered_map<std::string, ResultType> known;
+  for (const IndexContents::Function& type : of_wheel)
+    if (type.kind == DefinitionKind::enumeration)
+      if (auto read = parse_result_type(type.result)) known.emplace(read->name, *std::move(read));
+  for (IndexContents::Function& function : carried.functions) {
+    auto type = parse_result_type(function.result);
+    if (!type || type->enumerators.empty()) continue;
+    const auto enumeration = known.find(std::string(enumeration_of(*type)));
+    const bool is_same = enumeration != known.end() && enumeration->second.size == type->size;
+    type->enumerators = is_same ? enumeration->second.enumerators : std::vector<Enumerator>();
+    function.result = text_of(*type);
+  }
+}
 
 IndexContents carry_code(const Index& base, const WheelCode& wheel,
                          const std::function<bool(const std::string& file)>& is_known) {

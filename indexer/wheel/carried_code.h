@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "indexer/store/index_contents.h"
 #include "indexer/store/index_store.h"
@@ -18,5 +19,9 @@ namespace optrace {
 /// start. `base` must have anchors.
 IndexContents carry_code(const Index& base, const WheelCode& wheel,
                          const std::function<bool(const std::string& file)>& is_known);
+
+/// Gives the results of carried functions the enumerators that the wheel's own headers define
+/// (`of_wheel`). Those of other enumerations are left out: their numbers may have changed.
+void fit_enumerators(IndexContents& carried, const std::vector<IndexContents::Function>& of_wheel);
 
 }  // namespace optrace

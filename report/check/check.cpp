@@ -23,7 +23,9 @@
 #include "report/model/call_detail.h"
 #include "report/model/json_fields.h"
 #include "report/model/layers.h"
+#include "report/model/name_patterns.h"
 #include "report/model/own_code.h"
+#include "report/model/returned_values.h"
 #include "report/model/shortfalls.h"
 #include "report/model/symbol_name.h"
 #include "report/model/walk_frames.h"
@@ -229,6 +231,9 @@ struct Tally {
   std::uint64_t good = 0;
   std::uint64_t doubtful = 0;
   std::set<std::string> instead;
+  // Only for `decision`: the values with their number of calls, and calls whose value is not known.
+  std::map<std::string, std::uint64_t> values;
+  std::uint64_t without_value = 0;
 };
 
 class Check {
@@ -278,6 +283,7 @@ class Check {
         return names_.meaning_of(rule.pattern);
       case Rule::Kind::uses:
       case Rule::Kind::never_uses:
+      case Rule::Kind::decision:
         return names_.ops_meant_by(rule.pattern);
       default:
         return {};
@@ -397,6 +403,9 @@ class Check {
       case Rule::Kind::never_uses:
         note_use(rule, meaning, tally, path);
         return;
+      case Rule::Kind::decision:
+        note_decision(rule, meaning, tally, path);
+        return;
     }
     if (more == 0) return;
     tally.found += more;
@@ -473,6 +482,45 @@ class Check {
     if (!tally.first) tally.first = never ? good : !other.empty() ? other : own_work(path);
   }
 
+  /// Counts what a function returned in calls of an op. The innermost call of the op counts.
+  void note_decision(const Rule& rule, const NameMeaning& meaning, Tally& tally,
+                     const Path& path) const {
+    const Frame& function = *path.back();
+    if (function.layer == Layer::python || is_op_call(function)) return;
+    if (!names_function(rule.function, function.name) &&
+        !names_function("*::" + rule.function, function.name))
+      return;
+    const bool in_op = std::any_of(path.begin(), path.end(), [&](const Frame* frame) {
+      return is_op_call(*frame) && frame->op && meaning.names_operator(*frame->op) &&
+             calls_on(*frame, rule.device, report_) != 0;
+    });
+    if (!in_op) return;
+    const Json& returned = object_at(function.detail, "returned");
+    const std::string type = text_at(returned, "type");
+    std::uint64_t known = 0;
+    for (const Json& value : list_at(returned, "values")) {
+      const std::uint64_t calls = count_at(value, "calls");
+      known += calls;
+      const std::string text = value_text(value, type);
+      tally.values[text] += calls;
+      if (is_value(value, type, rule.value) != (rule.relation == Relation::equal)) {
+        tally.found += calls;
+        if (!tally.first) tally.first = path;
+      }
+    }
+    tally.good += known;
+    tally.without_value += function.calls - std::min(function.calls, known);
+  }
+
+  /// Returns true if a value is spelled like this: `Mkldnn` or `ConvBackend::Mkldnn`, with any more
+  /// of its scope.
+  static bool is_value(const Json& value, const std::string& type, const std::string& spelling) {
+    const auto number = value.find("value");
+    return spelling == value_text(value, type) || spelling == text_at(value, "name") ||
+           spelling == fmt::format("{}::{}", type, text_at(value, "name")) ||
+           (number != value.end() && number->is_number() && spelling == number->dump());
+  }
+
   /// If no library was called, returns the path to the first device kernel, or else to the op.
   static Path own_work(const Path& op) {
     Path way = op;
@@ -523,6 +571,14 @@ class Check {
                                           : fmt::format("{} findings; the first is {}", tally.found,
                                                         tally.first_finding);
         break;
+      case Rule::Kind::decision: {
+        good = tally.found == 0;
+        std::vector<std::string> values;
+        for (const auto& [value, calls] : tally.values)
+          values.push_back(fmt::format("{} {}", value, times(calls)));
+        result.found = fmt::format("{} returned {}", rule.function, fmt::join(values, ", "));
+        break;
+      }
       case Rule::Kind::uses:
       case Rule::Kind::never_uses: {
         const bool never = rule.kind == Rule::Kind::never_uses;
@@ -540,7 +596,11 @@ class Check {
       }
     }
     result.status = good ? Status::passed : Status::failed;
-    if (good && tally.doubtful != 0)
+    if (rule.kind == Rule::Kind::decision && good && tally.without_value != 0)
+      cannot_tell_because(
+          fmt::format("what {} more calls returned was not recorded", tally.without_value),
+          "Trace with --decisions all. Calls through pointers are never recorded.", result);
+    else if (good && tally.doubtful != 0)
       cannot_tell_because(
           fmt::format("{} of them took the same path as calls on another device", tally.doubtful),
           "Call the op from another line, or in another function, for each device.", result);
@@ -584,6 +644,13 @@ class Check {
         if (records_) return why_incomplete(rule, tally, remedy);
         remedy = "Trace on a machine with a C++ compiler, which op records need.";
         return "the report has no op arguments";
+      case Rule::Kind::decision:
+        if (tally.good != 0) return {};
+        remedy =
+            "Name a function that the report shows with a value (→), such as use_mkldnn, and trace "
+            "with --decisions all. Functions that the compiler inlined return nothing.";
+        return fmt::format("no value that {} returned in {} was recorded", rule.function,
+                           rule.pattern);
       case Rule::Kind::no_finding:
         if (records_) return {};
         remedy = "Trace on a machine with a C++ compiler, which op records need.";

@@ -25,7 +25,7 @@ constexpr std::size_t kMaxFileLength = 1 << 20;  // Bytes.
 constexpr std::size_t kMaxSentenceLength = 2000;
 constexpr const char* kExamples =
     "Examples of rules: 'calls aten::mm', 'never calls *slow_conv*', 'launches <= 12', "
-    "'conv2d@cuda uses cudnn', 'no graph break'; docs/check-format.md lists all forms.";
+    "'conv2d@cuda uses cudnn', 'conv2d decision use_mkldnn == true', 'no graph break'; docs/check-format.md lists all forms.";
 
 struct MeasureName {
   std::string_view name;
@@ -155,11 +155,9 @@ void take_calls(std::string_view sentence, std::vector<std::string> words, std::
   require_pattern(sentence, rule.pattern);
 }
 
-/// Parses `OP[@DEVICE] [never] uses BACKEND`.
-void take_uses(std::string_view sentence, const std::vector<std::string>& words, Rule& rule) {
-  const bool never = words.size() == 4;
-  rule.kind = never ? Rule::Kind::never_uses : Rule::Kind::uses;
-  rule.pattern = words[0];
+/// Parses `OP[@DEVICE]`.
+void take_op(std::string_view sentence, const std::string& word, Rule& rule) {
+  rule.pattern = word;
   if (const std::size_t at = rule.pattern.find('@'); at != std::string::npos) {
     rule.device = rule.pattern.substr(at + 1);
     rule.pattern.resize(at);
@@ -169,11 +167,34 @@ void take_uses(std::string_view sentence, const std::vector<std::string>& words,
     }
   }
   require_pattern(sentence, rule.pattern);
+}
+
+/// Parses `OP[@DEVICE] [never] uses BACKEND`.
+void take_uses(std::string_view sentence, const std::vector<std::string>& words, Rule& rule) {
+  const bool never = words.size() == 4;
+  rule.kind = never ? Rule::Kind::never_uses : Rule::Kind::uses;
+  take_op(sentence, words[0], rule);
   rule.backend = words.back();
   if (!is_backend(rule.backend)) {
     throw refused(sentence, fmt::format("'{}' is not a known backend", excerpt(rule.backend)),
                   fmt::format("The backends are: {}.", fmt::join(backend_names(), ", ")));
   }
+}
+
+/// Parses `OP[@DEVICE] decision FUNCTION == VALUE`.
+void take_decision(std::string_view sentence, const std::vector<std::string>& words, Rule& rule) {
+  constexpr std::size_t kWords = 5;
+  constexpr const char* kForm =
+      "The form is OP decision FUNCTION == VALUE, with == or !=: conv2d decision use_cudnn == "
+      "true.";
+  if (words.size() != kWords || (words[3] != "==" && words[3] != "!="))
+    throw refused(sentence, "a decision is compared with one value", kForm);
+  rule.kind = Rule::Kind::decision;
+  take_op(sentence, words[0], rule);
+  rule.function = words[2];
+  require_pattern(sentence, rule.function);
+  rule.relation = words[3] == "==" ? Relation::equal : Relation::not_equal;
+  rule.value = words[4];
 }
 
 /// Parses `no finding [NAME]`.
@@ -375,6 +396,8 @@ Rule parse_rule(std::string_view sentence) {
   } else if ((words.size() == 3 && word(1) == "uses") ||
              (words.size() == 4 && word(1) == "never" && word(2) == "uses")) {
     take_uses(sentence, words, rule);
+  } else if (words.size() > 2 && word(1) == "decision") {
+    take_decision(sentence, words, rule);
   } else if (take_bound(sentence, words, rule)) {
     const std::string what = join(words, 0, words.size());
     const auto measure = measure_named(kMeasures, what);

@@ -39,6 +39,9 @@ struct Rule {
     measure,      ///< The count of `measure` satisfies `relation`.
     no_dtype,     ///< No op works on tensors of `dtype`.
     has_sources,  ///< Every frame of PyTorch has a source.
+    /// Each call of `function` in calls of op `pattern` returned `value` (`relation` equal), or did
+    /// not (not_equal).
+    decision,
     no_finding,   ///< The rule `pattern` of `optrace findings` finds nothing; empty: no rule does.
   };
   Kind kind = Kind::measure;
@@ -46,8 +49,9 @@ struct Rule {
   std::string name;     ///< Name of the rule; the sentence if none is given.
   std::string because;  ///< Reason for the rule; may be empty.
   std::string pattern;  ///< Function, op or class; `*` matches any characters. Or a finding's rule.
-  std::string device;   ///< Only for `uses`: `cpu` or `cuda`; empty: any.
+  std::string device;   ///< Only for `uses` and `decision`: `cpu` or `cuda`; empty: any.
   std::string backend, dtype;
+  std::string function, value;  ///< Only for `decision`.
   Measure measure = Measure::ops;
   Relation relation = Relation::at_least;
   std::uint64_t bound = 1;

@@ -140,6 +140,8 @@ bool can_turn(const RuleDoubt& doubt, const Rule& rule, std::uint64_t found, boo
       return doubt.parts || doubt.too_many != 0 || (doubt.more && good);
     case Rule::Kind::never_uses:
       return doubt.too_many != 0 || ((doubt.more || doubt.parts) && good);
+    case Rule::Kind::decision:
+      return (doubt.more || doubt.parts) && good;
     case Rule::Kind::no_dtype:
     case Rule::Kind::has_sources:
     case Rule::Kind::no_finding:

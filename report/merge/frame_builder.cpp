@@ -19,6 +19,7 @@
 #include "report/merge/shared_parts.h"
 #include "report/model/dispatch_detail.h"
 #include "report/model/json_fields.h"
+#include "report/model/returned_values.h"
 #include "report/model/layers.h"
 #include "tracer/probes/function_roles.h"
 
@@ -327,11 +328,24 @@ class FrameBuilder {
     } else if (nlohmann::json detail = native_detail(path, frame, order); !detail.empty()) {
       frame.detail = std::move(detail);
     }
+    if (function.result) add_returned(path, *function.result, frame.detail);
     describe_way(path, frame.detail);
     if (path.kind == PathKind::initial) frame.detail.edit()["entered_before_recording"] = true;
     if (path.kind == PathKind::function && !trace_.functions[path.what].probed)
       frame.detail.edit()["calls_at_least"] = true;
     return frame;
+  }
+
+  // Adds what the calls of all of the trace's paths that this path stands for have returned.
+  void add_returned(const ReportPath& path, const ResultType& type, SharedJson& detail) const {
+    std::vector<ReturnTally> tallies;
+    std::uint64_t left_out = 0;
+    for_each_traced(path, trace_, [&](const TracePath& one) {
+      tallies.insert(tallies.end(), one.returned.begin(), one.returned.end());
+      left_out += one.returned_left_out;
+    });
+    if (nlohmann::json returned = returned_values(type, tallies, left_out); !returned.is_null())
+      detail.edit()["returned"] = std::move(returned);
   }
 
   // Describes the call of a function that is not a dispatcher step.

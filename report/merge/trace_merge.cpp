@@ -507,6 +507,19 @@ class TraceMerge::State {
     add_time(sum.shortest_time, sum.longest_time, path.shortest_time, path.longest_time);
     sum.ops_left_out += path.ops_left_out;
     sum.activities_left_out += path.activities_left_out;
+    sum.returned_left_out += path.returned_left_out;
+    for (std::size_t i = 0; i < path.returned.size(); ++i) {
+      const auto left_out = add_tally(
+          sum.returned, i, path.returned[i], kMaxTallies,
+          [](const ReturnTally& left, const ReturnTally& right) {
+            return left.value == right.value;
+          },
+          add_calls<ReturnTally>,
+          [](const ReturnTally& left, const ReturnTally& right) {
+            return left.value < right.value;
+          });
+      if (left_out) sum.returned_left_out += left_out->calls;
+    }
     for (std::size_t i = 0; i < path.ops.size(); ++i) {
       const auto left_out =
           add_tally(sum.ops, i,
@@ -815,6 +828,9 @@ class TraceMerge::State {
     });
     std::ranges::sort(path.arguments, {}, [](const ArgumentTally& tally) {
       return std::tuple(~tally.calls, tally.first, tally.second);
+    });
+    std::ranges::sort(path.returned, {}, [](const ReturnTally& tally) {
+      return std::pair(~tally.calls, tally.value);
     });
     for (ActivityTally& tally : path.activities) tally.record = record_numbers_[tally.record];
     std::ranges::sort(path.activities, {}, [](const ActivityTally& tally) {

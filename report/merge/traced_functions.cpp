@@ -64,6 +64,9 @@ std::unique_ptr<FunctionFacts> TracedFunctions::describe(std::uint32_t number) {
                     source_file_of(function.symbol, function.source_file),
                     facts->library.value_or("")};
   if (!facts->source) facts->source = definition_of(facts->indexed);
+  if (of_torch_)
+    facts->result = index_->result_type_of(facts->indexed.symbol, facts->indexed.source_file,
+                                           facts->indexed.library);
   return facts;
 }
 

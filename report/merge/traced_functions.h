@@ -31,6 +31,7 @@ struct FunctionFacts {
   std::optional<std::string> op;       ///< Only for a dispatcher step.
   std::optional<FrameSource> source;
   IndexedFunction indexed;
+  std::optional<ResultType> result;  ///< Of a function in the index of the traced torch.
   const std::vector<Origin>* origins = nullptr;  ///< Of a generated kernel, if they are its own.
 };
 

@@ -179,6 +179,8 @@ constexpr auto kRows = std::to_array<Row>({
     // Kernels: functions that are registered for an op and a dispatch key, and their parts.
     {"*", "at::native::*", Layer::kernel, kAlways},
     {"*", "at::(anonymous namespace)::*", Layer::kernel, kAlways},
+    {"*", "sdp::calculate_scale", Layer::kernel, kLeading},
+    {"*", "sdp::*", Layer::kernel, kAlways},
     {"*", "at::meta::*", Layer::kernel, kAlways},
     {"*", "at::cpu::*", Layer::kernel, kAlways},
     // The context: devices, streams, properties. A function with a kernel in it leads to one.

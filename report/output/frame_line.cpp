@@ -15,12 +15,14 @@
 
 #include "platform/printable_text.h"
 #include "report/model/call_detail.h"
+#include "report/model/decisions.h"
 #include "report/model/dispatch_detail.h"
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
 #include "report/model/json_fields.h"
 #include "report/model/line_text.h"
 #include "report/model/process_names.h"
+#include "report/model/returned_values.h"
 #include "report/model/source_link.h"
 #include "report/model/symbol_name.h"
 #include "report/output/compilation_text.h"
@@ -137,6 +139,7 @@ std::string compilation_note(const nlohmann::json& compilations, const Frame& fr
 
 std::string frame_note(const Frame& frame, const Frame* parent, const Report& report) {
   std::string note = text_at(frame.detail, "step");
+  append(note, returned_text(frame.detail));
   append(note, text_at(frame.detail, "python_name"));
   append(note, compilation_note(report.compilations, frame));
   if (is_backward(frame)) append(note, "backward");
@@ -188,7 +191,11 @@ FrameLine frame_line(const Frame& frame, const Frame* parent, const Report& repo
     line.times = fmt::format("×{}", frame.calls);
   if (const std::string took = time_taken(frame); !took.empty())
     line.times += fmt::format("{}{}", line.times.empty() ? "" : "  ", took);
-  if (why && !step.empty()) line.why = printable(dispatch_note(frame.detail));
+  if (why && !step.empty()) {
+    line.why = printable(dispatch_note(frame.detail));
+    if (const std::string decided = decision_note(frame, parent); !decided.empty())
+      line.why += fmt::format("{}{}", line.why.empty() ? "" : "; ", printable(decided));
+  }
   if (step.empty()) line.why = printable(call_note(frame.detail));
   return line;
 }

@@ -28,6 +28,7 @@
 #include "report/locate/op_spelling.h"
 #include "report/locate/source_indexes.h"
 #include "src/choices/index_choice.h"
+#include "src/choices/known_results.h"
 #include "src/choices/python_choice.h"
 #include "src/commands/command.h"
 #include "src/commands/report_command.h"
@@ -194,6 +195,7 @@ Trace trace_op(const OpOptions& options, const PythonChoice& python) {
   request.python_reason = python.reason;
   request.device = device_of(options);
   request.probes = options.probes == "int3" ? ProbeMode::trap : ProbeMode::jump;
+  request.results = known_results(python.path);
   request.patience = std::chrono::seconds(options.timeout);
   LaunchResult result;
   {

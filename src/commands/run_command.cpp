@@ -27,6 +27,7 @@
 #include "platform/output_file.h"
 #include "platform/progress_display.h"
 #include "src/choices/index_choice.h"
+#include "src/choices/known_results.h"
 #include "src/choices/python_choice.h"
 #include "src/commands/command.h"
 #include "src/commands/kept_traces.h"
@@ -48,6 +49,7 @@ struct RunOptions {
   DryRunOptions dry_run;
   std::string trace_file;
   std::string probes = "jump";
+  std::string decisions = "first";
   std::string python;
   MemoryOptions memory;
   WindowOptions window;
@@ -303,6 +305,10 @@ ExitStatus report(RunOptions& options, ProgramResult& result) {
 ProgramResult run_traced(RunOptions& options, const PythonChoice& python) {
   options.request.python = python.path;
   options.request.probes = options.probes == "int3" ? ProbeMode::trap : ProbeMode::jump;
+  // A value costs a signal, and most places that decide something always decide the same.
+  constexpr std::uint32_t kFirstReturns = 64;
+  if (options.decisions != "none") options.request.results = known_results(python.path);
+  if (options.decisions == "first") options.request.returns_per_site = kFirstReturns;
   options.request.collector.memory = std::make_shared<MemoryBudget>(options.memory.command);
   options.request.target_bytes = options.memory.target;
   if (options.dry_run.asked_for())
@@ -353,6 +359,13 @@ void add_program_options(CLI::App& command, RunOptions& options) {
   command.add_option("--probes", options.probes, "How functions are patched: jump (fast) or int3")
       ->check(one_of({"jump", "int3"}))
       ->type_name("MODE")
+      ->capture_default_str();
+  command
+      .add_option("--decisions", options.decisions,
+                  "Record what functions such as use_cudnn returned: at the first\n64 calls of "
+                  "each place in the code, at all, or none")
+      ->check(one_of({"first", "all", "none"}))
+      ->type_name("WHICH")
       ->capture_default_str();
   command
       .add_option(

@@ -67,6 +67,8 @@ struct Agent {
   decltype(optrace_agent_restore)* restore =
       symbol<decltype(optrace_agent_restore)>(library, "optrace_agent_restore");
 
+  decltype(optrace_agent_return_limit)* return_limit =
+      symbol<decltype(optrace_agent_return_limit)>(library, "optrace_agent_return_limit");
   decltype(optrace_agent_callers)* callers =
       symbol<decltype(optrace_agent_callers)>(library, "optrace_agent_callers");
 

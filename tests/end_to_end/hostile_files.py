@@ -43,7 +43,7 @@ def python_function(name, file="train.py", line=1):
 def path(what, kind=FUNCTION, parent=None, ops=(), line=0):
     """Returns a path that was taken once; `ops` are the numbers of op records."""
     numbers = [kind * 2, 0 if parent is None else parent + 1, what + 1, line, 0, 0, 0, 0, 0, 0, 1,
-               0, 1, 0, 0, 0, len(ops), *(n for record in ops for n in (record, 0, 1)), 0, 0, 0, 0]
+               0, 1, 0, 0, 0, len(ops), *(n for record in ops for n in (record, 0, 1)), *[0] * 6]
     return b"".join(map(number, numbers))
 
 
@@ -66,7 +66,7 @@ def trace(meta=b"{}", modules=(), functions=(), python_functions=(), paths=(), o
     for position, content in enumerate(sections):
         stored = compressed(content)
         body += struct.pack("<IIQQ", min(position + 1, 7), 0, len(stored), len(content)) + stored
-    return b"OPTRACE\0" + struct.pack("<IIQ", 6, len(sections), xxh3(body)) + body
+    return b"OPTRACE\0" + struct.pack("<IIQ", 7, len(sections), xxh3(body)) + body
 
 
 def xxh3(content):

@@ -203,6 +203,7 @@ std::uint32_t CallTreeRules::add(const Event& event) {
     case EventKind::call_record:
     case EventKind::device_call:
     case EventKind::device_activity:
+    case EventKind::returned:
       return kNone;  // They describe frames and enter none.
     default:
       break;
@@ -718,6 +719,7 @@ void check_event(const Trace& trace, const Event& event, std::size_t index, std:
       return;
     case EventKind::arguments:
     case EventKind::python_ran:
+    case EventKind::returned:
       return;
     default:
       if (event.what != 0 && event.what >= trace.op_records.size())

@@ -362,6 +362,7 @@ bool Collector::State::read_event(const recording::Event& raw, Event& event) {
     return true;
   }
   if (recording::is_caller(raw.id)) return table.read_caller(raw, event);
+  if (raw.id == recording::kReturnedValue) return table.read_returned(raw, event);
   if (raw.id > recording::kLastKind) return false;
   constexpr auto kFirst = static_cast<std::uint32_t>(EventKind::python_call);
   event.kind = static_cast<EventKind>(raw.id - recording::kFirstPythonEvent + kFirst);
@@ -423,7 +424,8 @@ std::uint64_t Collector::State::read(std::uint64_t until, bool last, std::uint64
     if (options.timeline || !counter.add_known(thread, raw, pending.time)) {
       if (!pending.event && !resolve(pending)) return;
       counter.add(thread, *pending.event, key_of(raw));
-      if (options.timeline) keep(thread, *pending.event);
+      if (options.timeline && pending.event->kind != EventKind::returned)
+        keep(thread, *pending.event);
     }
     last_time = std::max(last_time, pending.time);
     ++events;

@@ -202,6 +202,21 @@ void CountedPaths::count_arguments(std::uint32_t path, std::uint64_t first, std:
   if (of.arguments.size() < kMaxTallies) of.arguments.push_back({first, second, 1});
 }
 
+void CountedPaths::count_returned(std::uint32_t path, std::uint64_t value) {
+  if (paths_[path].kind() == PathKind::merged) return;
+  Tallies& of = tallies_of(path);
+  for (ReturnTally& known : of.returned) {
+    if (known.value == value) {
+      ++known.calls;
+      return;
+    }
+  }
+  if (of.returned.size() < kMaxTallies)
+    of.returned.push_back({value, 1});
+  else
+    ++of.returned_left_out;
+}
+
 void CountedPaths::count_activity(std::uint32_t path, std::uint32_t record, std::uint64_t took) {
   Tallies& of = tallies_of(path);
   const auto [place, is_new] =
@@ -262,6 +277,8 @@ TracePath CountedPaths::trace_path(std::uint32_t path, bool is_merged) {
   made.ops_left_out = of.ops_left_out;
   made.activities = std::move(of.activities);
   made.activities_left_out = of.activities_left_out;
+  made.returned = std::move(of.returned);
+  made.returned_left_out = of.returned_left_out;
   return made;
 }
 

@@ -92,6 +92,8 @@ class CountedPaths {
   void count_record(std::uint32_t path, std::uint32_t record, std::uint32_t results);
   /// Counts the first two arguments of a call. Ignored for `merged` paths.
   void count_arguments(std::uint32_t path, std::uint64_t first, std::uint64_t second);
+  /// Counts what a call returned. Ignored for `merged` paths.
+  void count_returned(std::uint32_t path, std::uint64_t value);
   /// Counts work of a device, which took that long (in nanoseconds).
   void count_activity(std::uint32_t path, std::uint32_t record, std::uint64_t took);
 
@@ -112,6 +114,8 @@ class CountedPaths {
     std::uint64_t ops_left_out = 0;
     std::vector<ActivityTally> activities{};
     std::uint64_t activities_left_out = 0;
+    std::vector<ReturnTally> returned{};
+    std::uint64_t returned_left_out = 0;
   };
 
   std::uint32_t add_merged(const CountedPathKey& key, std::uint32_t thread);

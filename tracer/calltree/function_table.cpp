@@ -1,6 +1,7 @@
 #include "tracer/calltree/function_table.h"
 
 #include <algorithm>
+#include <climits>
 #include <iterator>
 #include <set>
 
@@ -22,7 +23,8 @@ void FunctionTable::add_probes(const PlacedProbes& range, const ProbePlan& plan,
   if (made.module != nullptr) made.symbols = store_.find(*made.module);
   if (!late) {
     auto& planned = planned_[made.module];
-    for (const plan::Probe& probe : plan.probes()) planned.push_back(probe.address);
+    for (const plan::Probe& probe : plan.probes())
+      if (!plan::is_return(probe.kind)) planned.push_back(probe.address);
     std::ranges::sort(planned);
   }
   ranges_.insert(std::ranges::upper_bound(ranges_, made.first_id, {}, &Range::first_id),
@@ -57,6 +59,22 @@ FunctionTable::Caller FunctionTable::find_caller(std::uint64_t return_address) {
       known->second.function = intern(found->module, found->symbols, found->function);
   }
   return known->second;
+}
+
+bool FunctionTable::read_returned(const recording::Event& raw, Event& event) const {
+  if (!has_probe(raw.line)) return false;
+  const Range& range = *std::prev(std::ranges::upper_bound(ranges_, raw.line, {}, &Range::first_id));
+  const plan::Probe& probe = range.plan->probes()[raw.line - range.first_id];
+  if (!plan::is_return(probe.kind)) return false;
+  const std::uint64_t unused =
+      CHAR_BIT * (sizeof(std::uint64_t) - plan::bytes_returned(probe.kind));
+  const std::uint64_t value = raw.return_address << unused >> unused;
+  event.kind = EventKind::returned;
+  event.what = static_cast<std::uint32_t>(value);
+  event.line = static_cast<std::uint32_t>(value >> 32);
+  event.stack_pointer = raw.stack_pointer;
+  event.return_address = probe.address;
+  return true;
 }
 
 bool FunctionTable::read_caller(const recording::Event& raw, Event& event) {

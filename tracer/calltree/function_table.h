@@ -32,6 +32,9 @@ class FunctionTable {
   /// Returns the function of a probe, which must be in the table.
   std::uint32_t function_of_probe(std::uint32_t id);
 
+  /// Sets all fields of a kReturnedValue event but the time. Returns false if its probe is unknown.
+  bool read_returned(const recording::Event& raw, Event& event) const;
+
   /// The function that contains the call before a return address.
   struct Caller {
     std::uint32_t function = kNone;    ///< kNone if unknown.

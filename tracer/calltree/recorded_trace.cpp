@@ -51,6 +51,8 @@ void TraceMaker::add_thread(const Recording::Thread& thread) {
     Event event;
     if (recording::is_caller(raw.id)) {
       if (!functions_.read_caller(raw, event)) continue;
+    } else if (raw.id == recording::kReturnedValue) {
+      if (!functions_.read_returned(raw, event)) continue;
     } else if (of_python(raw)) {
       event = python_event(raw, recording_.positions());
       lacks_positions_ = lacks_positions_ || lacks_position(raw);
@@ -94,6 +96,9 @@ Trace read_recorded_trace(ProbeSession& session, const std::filesystem::path& ra
   trace.python_functions = recording.python_functions();
   trace.op_records = recording.op_records();
   count_paths(trace, {});
+  for (ThreadRecord& thread : trace.threads)
+    std::erase_if(thread.events,
+                  [](const Event& event) { return event.kind == EventKind::returned; });
   resolve_positions(trace, recording.positions());
   if (!meta.is_object()) meta = nlohmann::json::object();
   note_start(meta, recording.start_nanoseconds());

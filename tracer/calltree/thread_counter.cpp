@@ -64,6 +64,9 @@ void ThreadCounter::add(const Event& event, const EventKey& key) {
       note_record(event);
       note_call(event.what, event.stack_pointer);
       return;
+    case EventKind::returned:
+      note_returned(event);
+      return;
     case EventKind::device_call:
       note_device_call(event);
       return;
@@ -483,6 +486,24 @@ void ThreadCounter::note_arguments(std::uint32_t slot, std::uint64_t first, std:
       return;
     }
     if (live.is_counted()) shared_.paths.count_arguments(live.frame.path, first, second);
+    return;
+  }
+}
+
+// Gives a value to the call that returned it: the one with the same return slot and address that
+// has not returned yet. Of functions that reached each other by tail calls, it is the outermost one.
+// There is none if the call was not recorded, or ended in another way (an exception, longjmp) and
+// its frame is gone.
+void ThreadCounter::note_returned(const Event& event) {
+  const auto& frames = state().native;
+  for (std::size_t i = 0; i < std::min(native_.size(), frames.size()); ++i) {
+    Live& live = native_[i];
+    if (frames[i].stack_pointer != event.stack_pointer) continue;
+    if (frames[i].return_address != event.return_address || std::exchange(live.returned, true))
+      return;
+    if (live.is_counted())
+      shared_.paths.count_returned(live.frame.path,
+                                   event.what | std::uint64_t{event.line} << 32);
     return;
   }
 }

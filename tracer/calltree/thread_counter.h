@@ -111,6 +111,7 @@ class ThreadCounter : private CallTreeRules::Nodes {
     std::uint32_t call = kNone;  // The observer's number.
     std::uint64_t start = kUncounted;
     std::uint64_t end = 0;  // Recorded end; 0 if only the next event bounds it.
+    bool returned = false;  // Its value has been recorded.
 
     bool is_counted() const { return start != kUncounted; }
   };
@@ -178,6 +179,7 @@ class ThreadCounter : private CallTreeRules::Nodes {
   void end_op_at(std::size_t ending, std::uint32_t results, std::uint64_t time);
   void close_op(std::uint32_t results);
   void note_arguments(std::uint32_t slot, std::uint64_t first, std::uint64_t second);
+  void note_returned(const Event& event);
   void note_call(std::uint32_t record, std::uint64_t stack_pointer);
   void settle_call();
   void settle_call_before(bool enters, std::uint64_t slot);

@@ -319,7 +319,7 @@ Json strings(const std::vector<std::filesystem::path>& paths) {
 
 struct OpTracer::State {
   State(const LaunchRequest& asked, const LaunchProgress& told)
-      : request(asked), progress(told), target(asked), session(scratch.path()) {}
+      : request(asked), progress(told), target(asked), session(scratch.path(), asked.results) {}
 
   /// Receives the answer to an order. Without a valid answer, the target can't be used any more.
   Json receive(const std::string& kind, const std::string& doing) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tracer/probes/probe_mode.h"
+#include "tracer/probes/return_sites.h"
 #include "tracer/runtime_build/dry_run.h"
 #include "tracer/trace/trace.h"
 
@@ -50,6 +51,7 @@ struct LaunchRequest {
   std::string device = "cpu";
   std::optional<DryRun> dry_run;  ///< For "cuda" on an emulated device.
   ProbeMode probes = ProbeMode::jump;
+  KnownResults results;  ///< The functions whose returned values are recorded.
   /// Maximum time without a sign of life before the target counts as hanging.
   std::chrono::milliseconds patience = std::chrono::minutes(5);
 };

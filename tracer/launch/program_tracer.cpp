@@ -333,6 +333,7 @@ class ProcessFamily {
       return false;
     }
     if (failure) std::rethrow_exception(failure);
+    orders_.limit_returns(request_.returns_per_site);
     meta_ = orders_.meta(std::move(imported), command_line(request_));
     return true;
   }
@@ -472,7 +473,7 @@ class ProcessFamily {
 
   // Used only by thread_ until it has ended.
   PrivateFolder scratch_;
-  ProbeSession session_{scratch_.path()};
+  ProbeSession session_{scratch_.path(), request_.results};
   TracingOrders orders_{session_, request_.probes, request_.dry_run ? &*request_.dry_run : nullptr};
   Json meta_;                           // Null until there are plans and torch is imported.
   bool waits_ = false;                  // True until a window begins.

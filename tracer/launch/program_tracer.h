@@ -14,6 +14,7 @@
 #include "tracer/calltree/collector.h"
 #include "tracer/launch/tracing_orders.h"
 #include "tracer/probes/probe_mode.h"
+#include "tracer/probes/return_sites.h"
 #include "tracer/runtime_build/dry_run.h"
 #include "tracer/trace/trace.h"
 
@@ -36,6 +37,9 @@ struct ProgramRequest {
   bool only_compilations = false;
   bool output_to_error = false;  ///< The program's standard output is our standard error.
   ProbeMode probes = ProbeMode::jump;
+  KnownResults results;  ///< The functions whose returned values are recorded.
+  /// The number of values to record for each place that calls such a function; 0: all.
+  std::uint32_t returns_per_site = 0;
   /// Each process records these of its steps, and has no probes before and afterwards.
   std::optional<StepWindow> window;
   std::optional<DryRun> dry_run;              ///< The program sees an emulated GPU.

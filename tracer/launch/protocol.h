@@ -70,6 +70,7 @@ inline constexpr const char* kCompile = "compile";
 inline constexpr const char* kCall = "call";
 // order::kRecord.
 inline constexpr const char* kPlans = "plans";
+inline constexpr const char* kReturnsPerSite = "returns_per_site";
 inline constexpr const char* kRecording = "recording";
 inline constexpr const char* kOpAgent = "op_agent";
 inline constexpr const char* kActivityAgent = "activity_agent";

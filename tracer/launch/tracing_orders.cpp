@@ -101,6 +101,7 @@ Json TracingOrders::record() const {
   Json order = {{key::kOrder, protocol::order::kRecord},
                 {key::kAgent, (library_folder() / "liboptrace_agent.so").string()},
                 {key::kUseJumps, probes_ == ProbeMode::jump},
+                {key::kReturnsPerSite, returns_per_site_},
                 {key::kPlans, std::move(plans)}};
   agents_.add_to(order);
   return order;

@@ -42,6 +42,9 @@ class TracingOrders {
   /// The same for a process in which only compilations are recorded: nothing is to be placed.
   void plan_nothing(const nlohmann::json& greeting);
 
+  /// Limits the number of values that are recorded for each place that calls a function; 0: all.
+  void limit_returns(std::uint32_t per_site) { returns_per_site_ = per_site; }
+
   /// Returns the trace's meta, made from the process's message "imported". `call` is the program
   /// that ran. Throws Error(failed).
   nlohmann::json meta(nlohmann::json imported, const std::string& call) const;
@@ -61,6 +64,7 @@ class TracingOrders {
   const DryRun* const dry_run_;
   const std::string builds_nothing_;
   bool cuda_ = false;
+  std::uint32_t returns_per_site_ = 0;
   std::vector<std::filesystem::path> plans_;
   TargetAgents agents_;
 };

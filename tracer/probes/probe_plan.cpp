@@ -246,25 +246,48 @@ bool ProbePlanner::add(std::uint64_t address) {
     patch = Patch::trap_only;
     if (!plan_trap(slot, code)) return false;
   }
-  if (!slot.ended) slot.branch("\xE9", address + slot.displaced);
+  add_probe(slot, code, patch,
+            has_telling_arguments(function->symbol) ? plan::ProbeKind::entry_with_arguments
+                                                    : plan::ProbeKind::entry);
+  return true;
+}
+
+void ProbePlanner::add_return(const ReturnSite& site) {
+  if (added_.contains(site.address)) return;
+  constexpr std::uint64_t kMaxLength = kJumpSize - 1 + ZYDIS_MAX_INSTRUCTION_LENGTH;
+  const auto next = module_.next_start(site.address);
+  const std::uint64_t room = next ? std::min(*next - site.address, kMaxLength) : kMaxLength;
+  const auto code = module_.code(site.address, room);
+  Slot slot{.entry = site.address, .code = {}, .fixups = {}};
+  auto patch = Patch::jump;
+  if (!site.room_for_jump || !plan_jump(slot, code, room)) {
+    slot = {.entry = site.address, .code = {}, .fixups = {}};
+    patch = Patch::trap_only;
+    if (!plan_trap(slot, code)) return;
+  }
+  add_probe(slot, code, patch, plan::return_kind(site.bytes));
+}
+
+void ProbePlanner::add_probe(Slot& slot, std::span<const std::byte> code, Patch patch,
+                             plan::ProbeKind kind) {
+  if (!slot.ended) slot.branch("\xE9", slot.entry + slot.displaced);
 
   Probe probe{};
-  probe.address = address;
+  probe.address = slot.entry;
   probe.code_offset = static_cast<std::uint32_t>(code_.size());
   probe.first_fixup = static_cast<std::uint32_t>(fixups_.size());
   probe.code_size = static_cast<std::uint16_t>(slot.code.size());
   probe.fixup_count = static_cast<std::uint16_t>(slot.fixups.size());
   probe.displaced = static_cast<std::uint8_t>(slot.displaced);
   probe.patch = patch;
-  probe.arguments = has_telling_arguments(function->symbol) ? 1 : 0;
+  probe.kind = kind;
   probe.original_size =
       static_cast<std::uint8_t>(std::min<std::size_t>(code.size(), sizeof probe.original));
   std::memcpy(probe.original, code.data(), probe.original_size);
   probes_.push_back(probe);
-  added_.insert(address);
+  added_.insert(slot.entry);
   fixups_.insert(fixups_.end(), slot.fixups.begin(), slot.fixups.end());
   code_ += slot.code;
-  return true;
 }
 
 std::string ProbePlanner::bytes(const std::filesystem::path& module_path) const {
@@ -340,7 +363,8 @@ bool ProbePlan::parse() {
   return std::ranges::all_of(probes_, [&](const Probe& probe) {
     return std::uint64_t{probe.code_offset} + probe.code_size <= code_.size() &&
            std::uint64_t{probe.first_fixup} + probe.fixup_count <= fixups_.size() &&
-           probe.patch <= Patch::jump && probe.original_size <= sizeof probe.original &&
+           probe.patch <= Patch::jump && probe.kind <= plan::ProbeKind::last &&
+           probe.original_size <= sizeof probe.original &&
            probe.displaced > 0;
   });
 }

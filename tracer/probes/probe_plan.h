@@ -13,6 +13,7 @@
 #include "tracer/elf/branch_targets.h"
 #include "tracer/elf/module_symbols.h"
 #include "tracer/in_process/agent/interface/plan_format.h"
+#include "tracer/probes/return_sites.h"
 
 namespace optrace {
 
@@ -27,6 +28,10 @@ class ProbePlanner {
   /// function may have several names. Returns false if it can't be probed, because its first
   /// instruction can't be moved.
   bool add(std::uint64_t address);
+
+  /// Adds a probe at the instruction after a call, which records what the call returned. Does
+  /// nothing if the instruction can't be moved.
+  void add_return(const ReturnSite& site);
 
   /// Makes forks wait for a mutex of the module; 0: none.
   void set_fork_lock(std::uint64_t address) { fork_lock_ = address; }
@@ -46,6 +51,8 @@ class ProbePlanner {
   struct Slot;
   bool plan_jump(Slot& slot, std::span<const std::byte> code, std::uint64_t size) const;
   bool plan_trap(Slot& slot, std::span<const std::byte> code) const;
+  void add_probe(Slot& slot, std::span<const std::byte> code, plan::Patch patch,
+                 plan::ProbeKind kind);
 
   const ModuleSymbols& module_;
   const BranchTargets& branch_targets_;

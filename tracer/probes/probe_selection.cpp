@@ -45,6 +45,7 @@ constexpr auto kRules = std::to_array<SelectionRule>({
     {Kind::scope, "at::_GLOBAL__N_1", "wrapper_"},
     {Kind::scope, "at::_GLOBAL__N_1", "structured_"},
     {Kind::scope, "at::native", ""},
+    {Kind::scope, "sdp", ""},  // The choice of attention's backend.
     {Kind::scope, "at::meta", ""},
     {Kind::scope, "at::cpu", ""},
     {Kind::scope, "at::cuda::blas", ""},

@@ -53,6 +53,8 @@ struct ProbeSession::State {
   std::filesystem::path cached_file(const ModuleSymbols& module, std::string_view what);
   const BranchTargets& branch_targets_of(const ModuleSymbols& module);
   std::filesystem::path initial_plan(const ModuleSymbols& module);
+  /// Adds the probes that record what functions return.
+  void add_returns(const ModuleSymbols& module, ProbePlanner& planner) const;
   /// Returns a plan for a module that is not one of torch's or of the interpreter's; empty if it is
   /// not related to torch, or has a plan already.
   std::filesystem::path plan_of_extension(const ModuleSymbols& module);
@@ -61,6 +63,7 @@ struct ProbeSession::State {
   const ProbePlan& plan_of(const PlacedProbes& probes) const;
 
   std::filesystem::path scratch;
+  KnownResults results;
   ModuleStore store;
   std::map<std::string, ModuleProbes> probes;
   std::map<std::string, ProbePlan> plans;  ///< By path.
@@ -135,10 +138,21 @@ const BranchTargets& ProbeSession::State::branch_targets_of(const ModuleSymbols&
   return *branch_targets;
 }
 
+void ProbeSession::State::add_returns(const ModuleSymbols& module, ProbePlanner& planner) const {
+  if (!results.bytes) return;
+  // The value belongs to the call of a function with a probe.
+  const ReturnedBytes of_selected = [&](std::string_view symbol) {
+    return selecting_rule(symbol) ? results.bytes(symbol) : 0;
+  };
+  for (const ReturnSite& site : find_return_sites(module, of_selected))
+    planner.add_return(site);
+}
+
 std::filesystem::path ProbeSession::State::initial_plan(const ModuleSymbols& module) {
   ModuleProbes& known = probes_of(module);
   std::filesystem::path path =
-      cached_file(module, fmt::format("-{}.{}.plan", kSelectionVersion, plan::kVersion));
+      cached_file(module, fmt::format("-{}.{}{}.plan", kSelectionVersion, plan::kVersion,
+                                      results.bytes ? "." + results.identity : ""));
   const bool keep = !path.empty();
   if (keep) {
     auto kept = ProbePlan::open(path);
@@ -148,6 +162,7 @@ std::filesystem::path ProbeSession::State::initial_plan(const ModuleSymbols& mod
   }
   ProbePlanner planner(module, branch_targets_of(module));
   for (const std::uint64_t address : select_functions(module)) planner.add(address);
+  add_returns(module, planner);
   planner.set_fork_lock(fork_lock_of(module).value_or(0));
   planner.set_evaluation_loop(evaluation_loop_of(module));
   const std::string bytes = planner.bytes(module.path());
@@ -174,9 +189,10 @@ const ProbePlan& ProbeSession::State::plan_of(const PlacedProbes& recorded) cons
   return plan->second;
 }
 
-ProbeSession::ProbeSession(std::filesystem::path scratch_folder)
+ProbeSession::ProbeSession(std::filesystem::path scratch_folder, KnownResults results)
     : state_(std::make_unique<State>()) {
   state_->scratch = std::move(scratch_folder);
+  state_->results = std::move(results);
 }
 
 ProbeSession::~ProbeSession() = default;

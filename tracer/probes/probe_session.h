@@ -7,6 +7,7 @@
 
 #include "tracer/probes/probe_plan.h"
 #include "tracer/probes/process_map.h"
+#include "tracer/probes/return_sites.h"
 #include "tracer/trace/recording.h"
 
 namespace optrace {
@@ -26,7 +27,7 @@ class ProbeSession {
  public:
   /// `scratch_folder` receives the plan files that can't be cached. It must outlive the session,
   /// which does not empty it.
-  explicit ProbeSession(std::filesystem::path scratch_folder);
+  explicit ProbeSession(std::filesystem::path scratch_folder, KnownResults results = {});
   ~ProbeSession();
   ProbeSession(const ProbeSession&) = delete;
   ProbeSession& operator=(const ProbeSession&) = delete;

@@ -237,7 +237,7 @@ std::size_t named_by(PathKind kind, const Trace& trace) {
 // Threads come later in the file: check_paths() checks the paths' thread indexes.
 void read_paths(SectionReader reader, Trace& trace) {
   for (const auto statistic : kCallTreeStatistics) trace.statistics.*statistic = reader.number();
-  trace.paths.resize(reader.count(21));
+  trace.paths.resize(reader.count(23));
   for (std::size_t i = 0; i < trace.paths.size(); ++i) {
     TracePath& path = trace.paths[i];
     const std::uint64_t kind = reader.number();
@@ -276,6 +276,9 @@ void read_paths(SectionReader reader, Trace& trace) {
                reader.number()};
     }
     path.activities_left_out = reader.number();
+    path.returned.resize(reader.count(2, kMaxTallies));
+    for (ReturnTally& tally : path.returned) tally = {reader.number(), reader.number()};
+    path.returned_left_out = reader.number();
   }
   reader.expect_end();
 }
@@ -509,6 +512,12 @@ std::string write_paths(const Trace& trace) {
       }
     }
     writer.number(path.activities_left_out);
+    writer.number(path.returned.size());
+    for (const ReturnTally& tally : path.returned) {
+      writer.number(tally.value);
+      writer.number(tally.calls);
+    }
+    writer.number(path.returned_left_out);
   }
   return writer.bytes();
 }

@@ -91,6 +91,10 @@ enum class EventKind : std::uint8_t {
   /// that function; other fields as in function_entry. Where a thread begins, `caller` is kNone and
   /// `return_address` is 0.
   caller = 15,
+  /// A call has returned a value, whose low half is `what` and whose high half is `line`.
+  /// `stack_pointer` is the address of the function's return slot, `return_address` as linked.
+  /// Never in a trace: the values are counted for each path (ReturnTally).
+  returned = 16,
 };
 
 /// Returns true for kinds whose `line` is a source line.
@@ -151,6 +155,15 @@ struct ArgumentTally {
   bool operator==(const ArgumentTally&) const = default;
 };
 
+/// The number of calls of a path that returned a value. Calls whose value was not recorded are
+/// counted nowhere.
+struct ReturnTally {
+  /// The low bytes of rax, as many as the function's result has.
+  std::uint64_t value = 0;
+  std::uint64_t calls = 0;
+  bool operator==(const ReturnTally&) const = default;
+};
+
 /// The number of times that the device did one kind of work (a kernel with its grid, a copy) for
 /// calls of a path, with the total, shortest and longest duration in nanoseconds.
 struct ActivityTally {
@@ -190,6 +203,8 @@ struct TracePath {
   std::uint64_t ops_left_out = 0;           ///< Calls with op records beyond kMaxTallies.
   std::vector<ActivityTally> activities{};  ///< At most kMaxActivities, ordered by first.
   std::uint64_t activities_left_out = 0;    ///< Activities beyond kMaxActivities.
+  std::vector<ReturnTally> returned{};      ///< At most kMaxTallies, ordered by first.
+  std::uint64_t returned_left_out = 0;      ///< Values of calls beyond kMaxTallies.
 };
 constexpr std::size_t kMaxTallies = 16;
 constexpr std::size_t kMaxActivities = 1024;  ///< Replaying a CUDA graph takes hundreds.

@@ -744,3 +744,27 @@ TEST_CASE("names and numbers out of order are read within their bounds") {
     }
   }
 }
+
+TEST_CASE("types of results come back; overloads of a template with different ones have none") {
+  IndexContents contents = sample();
+  const PrivateFolder folder;
+  write_index(contents, folder.path() / "without");
+  CHECK_FALSE(Index::open(folder.path() / "without").has_result_types());
+  contents.functions[0].result = "e4 at::native::ConvBackend|Mkldnn=8";
+  contents.functions.push_back({"_ZN2at3useE", "a.h", 3, {}, {}, {}, "b1 bool"});
+  contents.functions.push_back({"_ZN2at5mixedE", "a.h", 3, {}, {}, {}, "b1 bool"});
+  contents.functions.push_back({"_ZN2at5mixedE", "a.h", 9, {}, {}, {}, "s4 int"});
+  write_index(contents, folder.path() / "with");
+  const Index index = Index::open(folder.path() / "with");
+  CHECK(index.has_result_types());
+  const auto backend = index.result_type_of("_ZN2at6native6conv2dEv");
+  REQUIRE(backend);
+  CHECK(text_of(*backend) == "e4 at::native::ConvBackend|Mkldnn=8");
+  CHECK(index.result_type_of("_ZNK2at3useIlEEbv")->form == ResultForm::boolean);
+  CHECK_FALSE(index.result_type_of("_ZN2at5mixedE"));
+  CHECK_FALSE(index.result_type_of("_Z1f1"));
+  CHECK_FALSE(index.result_type_of("unknown"));
+  for (const auto& function : index.contents().functions)
+    if (function.symbol == "_ZN2at6native6conv2dEv")
+      CHECK(function.result == "e4 at::native::ConvBackend|Mkldnn=8");
+}

@@ -609,3 +609,47 @@ TEST_CASE("extractor: hostile sources end in an answer") {
     CHECK(unit.line("_Z4goodv").empty() != good_is_found);
   }
 }
+
+TEST_CASE("extractor: small results have types, enumerations their enumerators") {
+  const Extracted unit(R"(
+namespace at {
+enum class Backend : unsigned char { Math = 1, Flash };
+enum { Plain = -3 };
+bool is_on() { return true; }
+const Backend chosen() { return Backend::Flash; }
+decltype(Plain) plain() { return Plain; }
+unsigned short number() { return 1; }
+const char* text() { return nullptr; }
+int& reference(int& one) { return one; }
+double real() { return 1; }
+void nothing() {}
+struct Large { long parts[4]; };
+Large large() { return {}; }
+template <typename T> struct Params {
+  bool use() const { return true; }
+  T dependent() const { return {}; }
+  static Backend of_template() { return Backend::Math; }
+};
+template <typename T> Backend pick() { return Backend::Math; }
+template <typename T> int overloaded(T) { return 1; }
+})");
+  const auto result = [&](const std::string& symbol) {
+    const auto* function = unit.find(symbol);
+    return function == nullptr ? "not found" : function->result;
+  };
+  const std::string backend = "n1 at::Backend|Math=1|Flash=2";
+  CHECK(result("_ZN2at5is_onEv") == "b1 bool");
+  CHECK(result("_ZN2at6chosenEv") == backend);
+  CHECK(result("_ZTIN2at7BackendE") == backend);
+  CHECK(result("_ZN2at6numberEv") == "u2 unsigned short");
+  CHECK(result("_ZN2at4textEv") == "p8 pointer");
+  CHECK(result("_ZN2at9referenceERi").empty());
+  CHECK(result("_ZN2at4realEv").empty());
+  CHECK(result("_ZN2at7nothingEv").empty());
+  CHECK(result("_ZN2at5largeEv").empty());
+  CHECK(result("_ZN2at6Params3useE") == "b1 bool");
+  CHECK(result("_ZN2at6Params9dependentE").empty());
+  CHECK(result("_ZN2at6Params11of_templateE") == backend);
+  CHECK(result("_ZN2at4pickE") == backend);
+  CHECK(result("_ZN2at10overloadedE") == "s4 int");
+}

@@ -33,7 +33,9 @@ const IndexContents::Function kLaunching = {
     "a folder/B.cu",
     20,
     {{"sgemm_", 21}, {"_ZN2at6native6conv2dEv", 4294967295, CallKind::launch}},
-    DefinitionKind::device_kernel};
+    DefinitionKind::device_kernel,
+    {},
+    "e4 Kind|A=1"};
 const IndexContents::Registration kKernel = {RegistrationKind::kernel, "aten::add.Tensor", "CPU",
                                              "_ZN2at6native3addEv",    "a folder/B.cu",    7};
 const IndexContents::Registration kFallthrough = {
@@ -110,6 +112,8 @@ TEST_CASE("worker protocol: findings are read back") {
   CHECK(found.functions[1].line == 20);
   CHECK(found.functions[1].kind == DefinitionKind::device_kernel);
   CHECK(found.functions[1].calls == kLaunching.calls);
+  CHECK(found.functions[0].result.empty());
+  CHECK(found.functions[1].result == "e4 Kind|A=1");
   CHECK(found.registrations == std::vector{kKernel, kFallthrough});
   CHECK(found.inclusions == std::vector<std::string>{"/src/a folder/B.cu"});
   CHECK(parse_findings("").functions.empty());

@@ -15,11 +15,13 @@
 #include "tracer/in_process/agent/callers/frame_modules.h"
 #include "tracer/in_process/agent/callers/initial_stack.h"
 #include "tracer/in_process/agent/probes/placed_plan.h"
+#include "tracer/in_process/agent/probes/return_probes.h"
 #include "tracer/in_process/agent/probes/text_patch.h"
 #include "tracer/in_process/agent/probes/trap_handler.h"
 #include "tracer/in_process/agent/probes/trap_table.h"
 #include "tracer/in_process/agent/process/fork_lock.h"
 #include "tracer/in_process/agent/process/import_redirect.h"
+#include "tracer/in_process/agent/process/patching.h"
 #include "tracer/in_process/agent/process/safe_point.h"
 #include "tracer/in_process/agent/process/system_calls.h"
 #include "tracer/in_process/agent/process/threads.h"
@@ -92,33 +94,6 @@ class Telling {
   ~Telling() { telling.clear(std::memory_order_release); }
   Telling(const Telling&) = delete;
   Telling& operator=(const Telling&) = delete;
-};
-
-// Text is changing. A child forked meanwhile would contain probes that it has no record of, so a
-// fork waits, except in a signal handler on the patching thread.
-std::atomic<pid_t> patching_thread = 0;
-
-void begin_patching() {
-  constexpr timespec kPause{0, 100'000};
-  const auto self = static_cast<pid_t>(syscall(SYS_gettid));
-  for (pid_t nobody = 0; !patching_thread.compare_exchange_weak(nobody, self); nobody = 0) {
-    if (nobody == self) {
-      return;
-    }
-    nanosleep(&kPause, nullptr);
-  }
-}
-
-void end_patching() {
-  patching_thread = 0;
-}
-
-class Patching {
- public:
-  Patching() { begin_patching(); }
-  ~Patching() { end_patching(); }
-  Patching(const Patching&) = delete;
-  Patching& operator=(const Patching&) = delete;
 };
 
 void before_fork() {
@@ -313,6 +288,7 @@ int patch_in(PlacedPlan& plan, Jumps jumps) {
   }
   plan.placed = true;
   plan.placed_count = count_placed(plan);
+  add_return_probes(plan);
   if (plan.view.header->fork_lock != 0) {
     wait_for_when_forking(plan.module, plan.view.header->fork_lock);
   }
@@ -673,6 +649,7 @@ int optrace_agent_remove() {
   }
   if (idle && only_thread()) {
     forget_traps();
+    forget_return_probes();
     release_region();
     while (plan_count > 0) {
       plans[--plan_count].release();
@@ -751,6 +728,15 @@ int optrace_agent_start_on_main_thread(int (*start)(void), std::uint64_t millise
   start_wanted = start;
   leave_this_thread_out();
   return call_at_safe_point(start_with_python, milliseconds);
+}
+
+int optrace_agent_return_limit(std::uint32_t hits) {
+  const OnlyCall call;
+  if (!call || running_round() != 0) {
+    return -EBUSY;
+  }
+  limit_return_probes(hits);
+  return 0;
 }
 
 int optrace_agent_callers(int on) {

@@ -780,3 +780,43 @@ TEST_CASE("a worker counts what the call that opened its region counts", "[path_
   count_paths(t.trace, {.ops = "add*", .skip = 1, .count = 1});
   CHECK(leaves(t.trace) == Leaves{std::string(kAddCall) + " > GOMP_parallel > f._omp_fn.0 x2"});
 }
+
+TEST_CASE("a returned value belongs to the call with its return slot and address",
+          "[path_counter]") {
+  TraceBuilder t;
+  const auto a = t.function("a"), b = t.function("b"), c = t.function("c");
+  t.trace.functions[b].tail_calls = {c};
+  const auto returns = [&](std::uint64_t slot, std::uint64_t offset, std::uint32_t value) {
+    const std::uint64_t address = (a + std::uint64_t{1}) * 1000;  // As enter() has it.
+    t.trace.threads[0].events.push_back({.kind = EventKind::returned,
+                                         .what = value,
+                                         .stack_pointer = slot,
+                                         .return_address = address + offset,
+                                         .time = 0});
+  };
+  t.enter(a, kNone, 1000);
+  t.enter(b, a, 900);
+  t.enter(c, b, 900);  // By a tail call: the value is that of the outermost function.
+  t.trace.threads[0].events.back().return_address =
+      t.trace.threads[0].events[1].return_address;
+  t.trace.threads[0].events.back().caller = a;
+  returns(900, 0, 7);
+  returns(900, 0, 8);  // The same code, reached without the call: the call has returned already.
+  t.enter(b, a, 900);
+  returns(900, 4, 9);  // Another place.
+  returns(800, 0, 9);  // Another frame.
+  returns(900, 0, 7);
+  t.enter(b, a, 900);
+  t.enter(b, a, 800);  // Recursion: the inner call returns first.
+  returns(800, 0, 1);
+  t.enter(b, a, 900);  // The call before ended by an exception.
+  returns(900, 0, 7);
+  count_paths(t.trace, {});
+  std::vector<ReturnTally> of_b, of_others;
+  for (const TracePath& path : t.trace.paths) {
+    auto& list = path.what == b && path.kind == PathKind::function ? of_b : of_others;
+    list.insert(list.end(), path.returned.begin(), path.returned.end());
+  }
+  CHECK(of_others.empty());
+  CHECK(of_b == std::vector<ReturnTally>{{7, 3}, {1, 1}});
+}

@@ -294,12 +294,13 @@ TEST_CASE("both kinds of probe record every entry and change nothing else") {
 TEST_CASE("a probe preserves every register, the red zone and the flags") {
   const bool use_jumps = GENERATE(false, true);
   const bool recording = GENERATE(false, true);
-  const bool arguments = GENERATE(false, true);
-  CAPTURE(use_jumps, recording, arguments);
+  const auto kind = GENERATE(plan::ProbeKind::entry, plan::ProbeKind::entry_with_arguments,
+                             plan::return_kind(8));
+  CAPTURE(use_jumps, recording, kind);
   const ProbesGoAtTheEnd guard;
   PlanBuilder builder = all_targets();
   for (plan::Probe& probe : builder.probes) {
-    probe.arguments = arguments ? 1 : 0;
+    probe.kind = kind;
   }
   const PlanFile file(builder);
   REQUIRE(agent().place(file.path(), use_jumps ? 1 : 0) > 0);
@@ -321,7 +322,7 @@ TEST_CASE("a probe that is to record arguments does, and no other") {
   CAPTURE(use_jumps);
   const ProbesGoAtTheEnd guard;
   PlanBuilder builder = all_targets();
-  builder.probes[0].arguments = 1;  // target_plain
+  builder.probes[0].kind = plan::ProbeKind::entry_with_arguments;  // target_plain
   const PlanFile file(builder);
   REQUIRE(agent().place(file.path(), use_jumps ? 1 : 0) > 0);
   auto* const plain = symbol<int(int, const void*)>(targets().library, "target_plain");
@@ -349,6 +350,49 @@ TEST_CASE("a probe that is to record arguments does, and no other") {
     REQUIRE(events[i + 1].ticks >= events[i].ticks);
     REQUIRE(events[i + 2].id == first + 1);
   }
+}
+
+TEST_CASE("a return probe records what the call returned, up to the limit") {
+  const bool use_jumps = GENERATE(false, true);
+  const std::uint32_t limit = GENERATE(0U, 3U);
+  CAPTURE(use_jumps, limit);
+  const ProbesGoAtTheEnd guard;
+  const std::string text_before = text_of(as_pointer(targets().plain));
+  const auto* const call = static_cast<const std::uint8_t*>(as_pointer(targets().call_first));
+  PlanBuilder builder = all_targets();
+  builder.add_plain(call + 5, 3, plan::Patch::trap_only);  // addl $100, %eax
+  builder.probes.back().kind = plan::return_kind(4);
+  const PlanFile file(builder);
+  REQUIRE(agent().return_limit(limit) == 0);
+  REQUIRE(agent().place(file.path(), use_jumps ? 1 : 0) == static_cast<int>(builder.probes.size()));
+  targets().call_first(0);  // Must not be recorded.
+  REQUIRE(agent().start() == 0);
+  constexpr int kCalls = 10;
+  for (int i = 0; i < kCalls; ++i) {
+    REQUIRE(targets().call_first(i) == i + 101);
+  }
+  REQUIRE(agent().stop() == 0);
+  const std::string bytes = write_recording();
+  const RawRecording raw(bytes);
+  std::vector<std::uint64_t> values;
+  std::uint64_t slot = 0;
+  for (const recording::Event& event : raw.threads.at(0).events) {
+    if (event.id != recording::kReturnedValue) {
+      slot = event.stack_pointer;  // Of target_plain, which was entered last.
+      continue;
+    }
+    CHECK(event.stack_pointer == slot);
+    CHECK(event.line - raw.plans.at(0).range.first_id < builder.probes.size());
+    values.push_back(event.return_address & 0xFFFF'FFFF);
+  }
+  REQUIRE(values.size() == (limit == 0 ? kCalls : limit));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    CHECK(values[i] == i + 1);
+  }
+  CHECK((*(call + 5) == 0xcc) == (limit == 0));
+  REQUIRE(agent().remove() == 0);
+  CHECK(text_of(as_pointer(targets().plain)) == text_before);
+  REQUIRE(agent().return_limit(0) == 0);
 }
 
 TEST_CASE("the initial stack is the live one") {

@@ -152,6 +152,11 @@ OPTRACE_AGENT_EXPORT int optrace_agent_remove(void);
 /// it off, so that only function entries are recorded. Returns -EBUSY while recording.
 OPTRACE_AGENT_EXPORT int optrace_agent_callers(int on);
 
+/// From the next placed plan on, each probe that records what calls have returned
+/// (plan::ProbeKind::returned) records at most `values` of them, and is removed then if it is an
+/// int3; 0, the default: all. Returns -EBUSY while recording.
+OPTRACE_AGENT_EXPORT int optrace_agent_return_limit(std::uint32_t values);
+
 OPTRACE_AGENT_EXPORT int optrace_agent_read_counters(struct optrace_agent_counters* counters);
 
 /// An imported function and its replacement.

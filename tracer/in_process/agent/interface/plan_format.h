@@ -15,7 +15,7 @@
 namespace optrace::plan {
 
 constexpr char kMagic[8] = {'O', 'P', 'T', 'P', 'L', 'A', 'N', '\0'};
-constexpr std::uint32_t kVersion = 4;
+constexpr std::uint32_t kVersion = 5;
 constexpr std::uint32_t kMaxBuildIdLength = 32;  // In bytes; a SHA-1 build-id has 20.
 
 // A piece of a function's code, as linked. `first` and `last` are 0 if there is none.
@@ -53,8 +53,31 @@ enum class Patch : std::uint8_t {
   jump = 1,  // A 5-byte jump (or int3).
 };
 
+// What a probe records.
+enum class ProbeKind : std::uint8_t {
+  // That a function is entered; the probe is at the function's first instruction.
+  entry = 0,
+  entry_with_arguments = 1,  // Also its first two integer arguments (kArguments).
+  // What a call has returned (kReturnedValue); the probe is at the instruction after the call, in
+  // the code of the caller. The number of bytes that the value has is one more than the distance
+  // from this enumerator.
+  returned = 2,
+  last = 9,
+};
+
+constexpr bool is_return(ProbeKind kind) {
+  return kind >= ProbeKind::returned;
+}
+// Returns the kind for a value of 1 to 8 bytes.
+constexpr ProbeKind return_kind(std::uint32_t bytes) {
+  return static_cast<ProbeKind>(static_cast<std::uint32_t>(ProbeKind::returned) + bytes - 1);
+}
+constexpr std::uint32_t bytes_returned(ProbeKind kind) {
+  return static_cast<std::uint32_t>(kind) - static_cast<std::uint32_t>(ProbeKind::returned) + 1;
+}
+
 struct Probe {
-  std::uint64_t address;  // Of the entry, as linked.
+  std::uint64_t address;  // Of the patched instruction, as linked.
   // Offset in the code bytes of the displaced instructions and the jump back.
   std::uint32_t code_offset;
   std::uint32_t first_fixup;
@@ -63,9 +86,9 @@ struct Probe {
   // Number of original bytes that the code replaces; at least 5 for a jump.
   std::uint8_t displaced;
   Patch patch;
-  // Number of valid bytes in `original`, which the agent compares with the bytes at the entry.
+  // Number of valid bytes in `original`, which the agent compares with the bytes at `address`.
   std::uint8_t original_size;
-  std::uint8_t arguments;  // Not 0: also record the first two integer arguments (kArguments).
+  ProbeKind kind;
   std::uint8_t original[8];
 };
 

@@ -18,7 +18,7 @@
 namespace optrace::recording {
 
 constexpr char kMagic[8] = {'O', 'P', 'T', 'R', 'A', 'W', '\0', '\0'};
-constexpr std::uint32_t kVersion = 5;
+constexpr std::uint32_t kVersion = 6;
 
 struct Header {
   char magic[8];
@@ -145,7 +145,10 @@ constexpr std::uint32_t kPythonPosition = kFirstPythonEvent + 12;
 // Python code has run since the last event, of which nothing was recorded. Only `stack_pointer` has
 // a meaning, as in kPythonCall.
 constexpr std::uint32_t kPythonRan = kFirstPythonEvent + 13;
-constexpr std::uint32_t kLastKind = kPythonRan;
+// A call has returned a value. `line` is the number of the probe, as the id of a probe hit;
+// `stack_pointer` is the address of the function's return slot, and `return_address` is rax.
+constexpr std::uint32_t kReturnedValue = kFirstPythonEvent + 14;
+constexpr std::uint32_t kLastKind = kReturnedValue;
 // A function without a probe on the call path to the next probe hit. It was on the stack at that
 // moment; its own callers of this kind precede it. The low 16 bits of the id and `line` are the two
 // halves of a return address inside the caller. `stack_pointer` is the address of the caller's
@@ -205,7 +208,7 @@ static_assert(sizeof(Header) == 48 && sizeof(SectionHeader) == 16 && sizeof(Even
 // accessed atomically.
 
 constexpr char kRegionMagic[8] = {'O', 'P', 'T', 'R', 'E', 'G', '\0', '\0'};
-constexpr std::uint32_t kRegionVersion = 4;
+constexpr std::uint32_t kRegionVersion = 5;
 constexpr std::uint32_t kMaxPlanPathLength = 4096;
 constexpr std::uint32_t kNoPythonEvents = 0x80000000;
 

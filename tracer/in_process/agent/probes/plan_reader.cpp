@@ -23,7 +23,8 @@ bool probe_is_sound(const plan::Probe& probe, const plan::Header& header) {
   const bool known_patch =
       probe.patch == plan::Patch::trap_only || probe.patch == plan::Patch::jump;
   const std::uint32_t patched = probe.patch == plan::Patch::jump ? kJumpSize : 1;
-  return known_patch && probe.original_size <= sizeof(probe.original) &&
+  const bool known_kind = probe.kind <= plan::ProbeKind::last;
+  return known_patch && known_kind && probe.original_size <= sizeof(probe.original) &&
          probe.original_size >= patched && probe.displaced >= patched && probe.code_size > 0 &&
          std::uint64_t{probe.code_offset} + probe.code_size <= header.code_size &&
          std::uint64_t{probe.first_fixup} + probe.fixup_count <= header.fixup_count;

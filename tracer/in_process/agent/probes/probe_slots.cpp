@@ -17,7 +17,7 @@ namespace {
 //
 //   lea  rsp, [rsp - 128]      skip the red zone; lea preserves the flags
 //   push id
-//   call [rip + record]        the slab's first two words are the record routines' addresses
+//   call [rip + record]        the slab's first words are the record routines' addresses
 //   lea  rsp, [rsp + 136]      (`ret 136` in the routine would be shorter, but three times slower)
 //   ...                        from the plan: displaced instructions and the jump back
 constexpr std::uint8_t kStepOverRedZone[] = {0x48, 0x8d, 0x64, 0x24, 0x80};
@@ -53,8 +53,14 @@ bool fits_32_bits(std::int64_t value) {
   return value >= INT32_MIN && value <= INT32_MAX;
 }
 
-void write_prelude(std::uint8_t* at, const std::uint8_t* slab, std::uint32_t id, bool arguments) {
-  const std::uint8_t* const routine = slab + (arguments ? sizeof(std::uint64_t) : 0);
+// Returns the place of a kind's record routine among the words at the start of a slab.
+std::size_t place_of_routine(plan::ProbeKind kind) {
+  return plan::is_return(kind) ? 2 : static_cast<std::size_t>(kind);
+}
+
+void write_prelude(std::uint8_t* at, const std::uint8_t* slab, std::uint32_t id,
+                   plan::ProbeKind kind) {
+  const std::uint8_t* const routine = slab + place_of_routine(kind) * sizeof(std::uint64_t);
   at = put(at, kStepOverRedZone);
   *at++ = kPush;
   at = put_value(at, id);
@@ -168,14 +174,17 @@ int write_slots(const PlanView& plan, const LoadedModule& module, std::uint32_t 
     return -ENOMEM;
   }
   slab.size = size;
-  put_value(put_value(slab.memory, reinterpret_cast<std::uint64_t>(&optrace_agent_record)),
-            reinterpret_cast<std::uint64_t>(&optrace_agent_record_arguments));
+  std::uint8_t* routines = slab.memory;
+  for (void (*const routine)() : {&optrace_agent_record, &optrace_agent_record_arguments,
+                                  &optrace_agent_record_return}) {
+    routines = put_value(routines, reinterpret_cast<std::uint64_t>(routine));
+  }
   std::uint64_t at = kFirstSlot;
   for (std::uint32_t i = 0; i < probes; ++i) {
     const plan::Probe& probe = plan.probes[i];
     std::uint8_t* const slot = slab.memory + at;
     std::uint8_t* const code = slot + kPreludeSize;
-    write_prelude(slot, slab.memory, first_id + i, probe.arguments != 0);
+    write_prelude(slot, slab.memory, first_id + i, probe.kind);
     std::memcpy(code, plan.code + probe.code_offset, probe.code_size);
     if (apply_fixups(plan, probe, module.bias, far, code)) {
       slab.slots[i].offset = static_cast<std::uint32_t>(at);

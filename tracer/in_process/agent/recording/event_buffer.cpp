@@ -27,6 +27,7 @@ __attribute__((visibility("hidden"),
                tls_model("initial-exec"))) __thread ThreadBuffer optrace_agent_thread_buffer;
 __attribute__((visibility("hidden"))) Switch* optrace_agent_switch = nullptr;
 __attribute__((visibility("hidden"), used)) Event* optrace_agent_refill(std::uint32_t round);
+__attribute__((visibility("hidden"))) std::uint32_t optrace_agent_count_return(std::uint32_t id);
 }
 
 // The record routine. A slot (probe_slots.cpp) has skipped the red zone, pushed the probe's id and
@@ -48,8 +49,11 @@ static_assert(offsetof(ThreadBuffer, cursor) == 0 && offsetof(ThreadBuffer, roun
 static_assert(offsetof(Event, id) == 0 && offsetof(Event, line) == 4 &&
               offsetof(Event, stack_pointer) == 8 && offsetof(Event, return_address) == 16 &&
               offsetof(Event, ticks) == 24);
-static_assert(optrace::recording::kArguments == 0xF0000008);
-// Same, followed by kArguments, for the probes whose plan requests it.
+static_assert(optrace::recording::kArguments == 0xF0000008 &&
+              optrace::recording::kReturnedValue == 0xF000000E);
+// What the routine records: 0 the entry; 1 the same, followed by kArguments; 2 the value in rax that
+// a call has returned. In the last case, the function's return slot is the word below the one at
+// rsp + 144, and return_probes.cpp decides whether the value is recorded.
 asm(R"(
   # Calls a function with what a probed function may need saved; rcx stays, rax is the result.
   .macro optrace_call function
@@ -96,7 +100,7 @@ asm(R"(
   .subsection 0
   .endm
 
-  .macro optrace_record name, with_arguments
+  .macro optrace_record name, what
   .pushsection .text.optrace_agent_record, "ax", @progbits
 .Lnot_recording_\name:
   popq %rcx
@@ -116,6 +120,24 @@ asm(R"(
   pushq %rax
   pushq %rdx
   pushq %rdi
+  .if \what == 2
+  movl 48(%rsp), %edi
+  optrace_call optrace_agent_count_return
+  testl %eax, %eax
+  jz .Ldone_\name
+  optrace_take_slot .Ldone_\name
+  movq %rax, %rdi
+  movl $0xF000000E, (%rdi)
+  movl 48(%rsp), %eax
+  movl %eax, 4(%rdi)
+  leaq 176(%rsp), %rdx
+  movq %rdx, 8(%rdi)
+  movq 24(%rsp), %rax
+  movq %rax, 16(%rdi)
+  rdtsc
+  movl %eax, 24(%rdi)
+  movl %edx, 28(%rdi)
+  .else
   movq 184(%rsp), %rax
   movq %rax, %rdx
   shrq $16, %rdx
@@ -137,7 +159,7 @@ asm(R"(
   rdtsc
   movl %eax, 24(%rdi)
   movl %edx, 28(%rdi)
-  .if \with_arguments
+  .if \what == 1
   optrace_take_slot .Ldone_\name
   movq %rax, %rdi
   movl $0xF0000008, (%rdi)
@@ -150,6 +172,7 @@ asm(R"(
   movl %eax, 24(%rdi)
   movl %edx, 28(%rdi)
   .endif
+  .endif
 .Ldone_\name:
   popq %rdi
   popq %rdx
@@ -159,6 +182,7 @@ asm(R"(
   popq %rax
   popq %rcx
   ret
+  .if \what != 2
 .Lnote_callers_\name:
   leaq 184(%rsp), %rdi
   pushq %rsi
@@ -167,12 +191,14 @@ asm(R"(
   optrace_call optrace_agent_note_callers
   popq %rsi
   jmp .Lcallers_noted_\name
+  .endif
   .size \name, . - \name
   .popsection
   .endm
 
   optrace_record optrace_agent_record, 0
   optrace_record optrace_agent_record_arguments, 1
+  optrace_record optrace_agent_record_return, 2
 )");
 
 namespace optrace::agent {

@@ -132,7 +132,9 @@ inline std::uint64_t ticks() {
 
 extern "C" {
 
-/// Called by a probe's slot; see event_buffer.cpp. The second one also records kArguments.
+/// Called by a probe's slot; see event_buffer.cpp. The second one also records kArguments, the
+/// third one records kReturnedValue instead of an entry.
 void optrace_agent_record();
 void optrace_agent_record_arguments();
+void optrace_agent_record_return();
 }

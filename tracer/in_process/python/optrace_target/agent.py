@@ -119,6 +119,11 @@ class Agent:
             os.fsencode(plan if file is None else file), os.fsencode(plan), use_jumps)
         self.check("placing probes", placed)
 
+    def limit_returns(self, per_site):
+        """Limits the values recorded for each place that calls a function; 0: no limit."""
+        self.check("preparing probes",
+                   self._library.optrace_agent_return_limit(ctypes.c_uint32(per_site)))
+
     def enter(self, descriptor):
         """Claims this process for one trace until leave(). Forked children close `descriptor`."""
         result = self._library.optrace_agent_enter(descriptor)

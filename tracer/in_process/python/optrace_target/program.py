@@ -133,6 +133,7 @@ class Program:
         # A jump replaces more than one instruction, so no other thread may be about to enter the
         # function. At the end of its import, no thread uses torch yet, and the interpreter's probed
         # functions run with the GIL, which is held while probes are placed.
+        agent.limit_returns(order[Key.RETURNS_PER_SITE])
         for plan in order[Key.PLANS]:
             agent.place(plan, not late)
             # Waiting once for a thread that makes no system call is enough.

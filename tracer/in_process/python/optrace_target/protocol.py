@@ -73,6 +73,7 @@ class Key:
     CALL = "call"
     # Order.RECORD.
     PLANS = "plans"
+    RETURNS_PER_SITE = "returns_per_site"
     RECORDING = "recording"
     OP_AGENT = "op_agent"
     ACTIVITY_AGENT = "activity_agent"

@@ -1,0 +1,108 @@
+#include "indexer/frontend/result_type_reader.h"
+
+#include <optional>
+#include <string_view>
+
+#include "indexer/store/result_type.h"
+
+namespace optrace {
+namespace {
+
+std::string take(CXString text) {
+  const char* characters = clang_getCString(text);
+  std::string copy = characters == nullptr ? "" : characters;
+  clang_disposeString(text);
+  return copy;
+}
+
+std::string without_const(const std::string& name) {
+  constexpr std::string_view kConst = "const ";
+  return name.starts_with(kConst) ? name.substr(kConst.size()) : name;
+}
+
+CXChildVisitResult visit_enumerator(CXCursor cursor, CXCursor /*parent*/, CXClientData type) {
+  if (clang_getCursorKind(cursor) == CXCursor_EnumConstantDecl)
+    static_cast<ResultType*>(type)->enumerators.push_back(
+        {take(clang_getCursorSpelling(cursor)), clang_getEnumConstantDeclValue(cursor)});
+  return CXChildVisit_Continue;
+}
+
+/// Returns the form of a fundamental type; nothing for floating point and the like.
+std::optional<ResultForm> form_of(CXTypeKind kind) {
+  switch (kind) {
+    case CXType_Bool:
+      return ResultForm::boolean;
+    case CXType_Char_S:
+    case CXType_SChar:
+    case CXType_Short:
+    case CXType_Int:
+    case CXType_Long:
+    case CXType_LongLong:
+      return ResultForm::signed_integer;
+    case CXType_Char_U:
+    case CXType_UChar:
+    case CXType_UShort:
+    case CXType_UInt:
+    case CXType_ULong:
+    case CXType_ULongLong:
+      return ResultForm::unsigned_integer;
+    case CXType_Pointer:
+      return ResultForm::pointer;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<ResultType> scalar_type(CXType written) {
+  const CXType type = clang_getCanonicalType(written);
+  const long long size = clang_Type_getSizeOf(type);
+  if (size < 1 || size > 8) return std::nullopt;
+  ResultType found{.form = ResultForm::boolean,
+                   .size = static_cast<std::uint32_t>(size),
+                   .name = without_const(take(clang_getTypeSpelling(type))),
+                   .enumerators = {},
+                   .value_form = ResultForm::boolean};
+  if (type.kind == CXType_Enum) {
+    const CXCursor declaration = clang_getTypeDeclaration(type);
+    const auto underlying =
+        form_of(clang_getCanonicalType(clang_getEnumDeclIntegerType(declaration)).kind);
+    if (!underlying) return std::nullopt;
+    found.form = *underlying == ResultForm::signed_integer ? ResultForm::signed_enumeration
+                                                           : ResultForm::unsigned_enumeration;
+    clang_visitChildren(declaration, &visit_enumerator, &found);
+  } else if (const auto form = form_of(type.kind)) {
+    found.form = *form;
+    if (*form == ResultForm::pointer) found.name = "pointer";
+  } else {
+    return std::nullopt;
+  }
+  found.value_form = found.form;
+  return found;
+}
+
+/// Returns the optional's type if the whole of it is returned in rax.
+std::optional<ResultType> optional_type(CXType written) {
+  constexpr unsigned kMaxValueSize = 4;
+  const CXType type = clang_getCanonicalType(written);
+  if (type.kind != CXType_Record ||
+      !without_const(take(clang_getTypeSpelling(type))).starts_with("std::optional<"))
+    return std::nullopt;
+  auto value = scalar_type(clang_Type_getTemplateArgumentAsType(type, 0));
+  if (!value || value->form == ResultForm::pointer || value->size > kMaxValueSize)
+    return std::nullopt;
+  value->form = ResultForm::optional;
+  value->name = "std::optional<" + value->name + ">";
+  return value;
+}
+
+}  // namespace
+
+std::string result_type_text(CXType type) {
+  auto found = scalar_type(type);
+  if (!found) found = optional_type(type);
+  // A name that holds a separator, such as that of a lambda's type, can't be stored.
+  if (!found || found->name.find_first_of("|\t\n") != std::string::npos) return "";
+  return text_of(*found);
+}
+
+}  // namespace optrace

@@ -1,0 +1,130 @@
+#include "report/model/decisions.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "report/model/json_fields.h"
+#include "report/model/line_text.h"
+#include "report/model/returned_values.h"
+#include "report/model/symbol_name.h"
+
+namespace optrace {
+namespace {
+
+constexpr std::string_view kArrow = "→ ";
+constexpr std::size_t kMaxDepth = 16;
+constexpr std::size_t kMaxDecisions = 24;
+
+std::string returned_by(const Frame& frame) {
+  std::string text = returned_text(frame.detail);
+  if (text.starts_with(kArrow)) text.erase(0, kArrow.size());
+  return text;
+}
+
+/// Enumerations that describe a tensor. No function that returns one chooses what is called next.
+constexpr auto kDescriptions = std::to_array<std::string_view>(
+    {"c10::ScalarType", "c10::MemoryFormat", "c10::Layout", "c10::DeviceType", "c10::DispatchKey",
+     "c10::QScheme"});
+
+/// Returns true if what the frame's function returned is an enumeration: a choice among several.
+bool is_choice(const Frame& frame) {
+  const nlohmann::json& returned = object_at(frame.detail, "returned");
+  const std::string type = text_at(returned, "type");
+  if (std::ranges::any_of(kDescriptions, [&](std::string_view description) {
+        return type.find(description) != std::string::npos;
+      }))
+    return false;
+  for (const nlohmann::json& value : list_at(returned, "values"))
+    if (value.is_object() && value.value("value", nlohmann::json()).is_number() &&
+        !text_at(value, "name").empty())
+      return true;
+  return false;
+}
+
+/// Returns `use_cudnn` for `at::native::ConvParams<…>::use_cudnn`.
+std::string last_name(const Frame& frame) {
+  std::string name = short_name(frame.name);
+  for (constexpr std::string_view kArguments = "<…>";;) {
+    const std::size_t at = name.find(kArguments);
+    if (at == std::string::npos) break;
+    name.erase(at, kArguments.size());
+  }
+  const std::size_t scope = name.rfind("::");
+  return scope == std::string::npos ? name : name.substr(scope + 2);
+}
+
+/// Returns the outermost choice at or below a frame, in the order of calls; null if there is none.
+const Frame* find_choice(const Frame& frame) {
+  std::vector<std::pair<const Frame*, std::size_t>> pending{{&frame, 0}};
+  while (!pending.empty()) {
+    const auto [at, depth] = pending.back();
+    pending.pop_back();
+    if (is_choice(*at)) return at;
+    if (depth == kMaxDepth) continue;
+    for (auto child = at->children.rbegin(); child != at->children.rend(); ++child)
+      pending.emplace_back(&*child, depth + 1);
+  }
+  return nullptr;
+}
+
+/// Returns `use_cudnn false` for each function below a frame with a known value, in the order of
+/// calls.
+std::vector<std::string> decisions_below(const Frame& frame) {
+  std::vector<std::string> texts;
+  std::vector<std::pair<const Frame*, std::size_t>> pending{{&frame, 0}};
+  while (!pending.empty() && texts.size() < kMaxDecisions) {
+    const auto [at, depth] = pending.back();
+    pending.pop_back();
+    if (at != &frame)
+      if (const std::string value = returned_by(*at); !value.empty())
+        texts.push_back(fmt::format("{} {}", last_name(*at), value));
+    if (depth == kMaxDepth) continue;
+    for (auto child = at->children.rbegin(); child != at->children.rend(); ++child)
+      pending.emplace_back(&*child, depth + 1);
+  }
+  return texts;
+}
+
+/// Returns `Convolution.cpp:1202`.
+std::string short_place(const Frame& frame) {
+  if (!frame.source) return {};
+  std::string place = place_text(*frame.source);
+  return place.substr(place.rfind('/') + 1);
+}
+
+bool is_call(const Frame& frame) {
+  return text_at(frame.detail, "step") == "call";
+}
+
+}  // namespace
+
+std::string decision_note(const Frame& frame, const Frame* parent) {
+  if (parent == nullptr || !is_call(frame)) return {};
+  const Frame* choice = nullptr;
+  for (const Frame& sibling : parent->children) {
+    if (&sibling == &frame) break;
+    const Frame* const found = find_choice(sibling);
+    // What comes after the op that was chosen has other reasons.
+    if (found != nullptr)
+      choice = found;
+    else if (is_call(sibling))
+      choice = nullptr;
+  }
+  if (choice == nullptr) return {};
+  std::string note = fmt::format("because {}", last_name(*choice));
+  if (const std::string place = short_place(*choice); !place.empty())
+    note += fmt::format(" ({})", place);
+  note += " returned " + returned_by(*choice);
+  if (const std::vector<std::string> below = decisions_below(*choice); !below.empty())
+    note += fmt::format(": {}", fmt::join(below, ", "));
+  return note;
+}
+
+}  // namespace optrace

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "indexer/store/result_type.h"
+#include "tracer/trace/trace.h"
+
+namespace optrace {
+
+/// Returns `detail.returned` of a frame (docs/report-format.md): the type of a function's result and
+/// the values that its calls returned, the most frequent one first. Null if no value can be read.
+nlohmann::json returned_values(const ResultType& type, std::span<const ReturnTally> tallies,
+                               std::uint64_t left_out);
+
+/// Returns a frame's returned values as text: `→ true`, `→ ConvBackend::Mkldnn`,
+/// `→ false ×3, true ×1`. Empty if its detail has none.
+std::string returned_text(const nlohmann::json& detail);
+
+/// Returns the spelling of a value of `detail.returned.values`: `true`, `ConvBackend::Mkldnn`, `3`.
+/// `type` is the name of the type.
+std::string value_text(const nlohmann::json& value, const std::string& type);
+
+}  // namespace optrace

@@ -1,0 +1,134 @@
+"""What the functions returned by which PyTorch chooses."""
+import json
+import textwrap
+
+import pytest
+
+CONVOLUTION = """
+    import torch
+    weight, image = torch.ones(8, 3, 3, 3), torch.ones(4, 3, 56, 56)
+    for _ in range(CALLS):
+        torch.conv2d(image, weight)
+    try:
+        torch.conv2d(image, torch.ones(8, 5, 3, 3))
+    except RuntimeError as error:
+        print("failed")
+"""
+
+
+def frames(report):
+    pending = list(reversed(report["roots"]))
+    while pending:
+        frame = pending.pop()
+        yield frame
+        pending += reversed(frame["children"])
+
+
+def returned(report):
+    """{last part of the function's name: its returned values}, for functions with any."""
+    found = {}
+    for frame in frames(report):
+        values = (frame["detail"] or {}).get("returned")
+        if values:
+            name = frame["name"].split("<")[0] if "::" not in frame["name"].split(">")[-1] \
+                else frame["name"].split(">")[-1]
+            found.setdefault(name.rpartition("::")[2], values)
+    return found
+
+
+@pytest.fixture(scope="module")
+def conv2d(optrace, python, tmp_path_factory):
+    """The trace of conv2d, made with both kinds of probes."""
+
+    def trace(probes):
+        path = tmp_path_factory.mktemp("conv2d") / f"{probes}.trace"
+        result = optrace("conv2d", "--python", python, "--shape", "4x3x56x56", "--probes", probes,
+                         "--trace", path, "-o", "/dev/null")
+        assert result.returncode == 0, result.stderr
+        return path
+
+    return trace
+
+
+@pytest.mark.parametrize("probes", ["jump", "int3"])
+def test_a_convolution_shows_why_it_runs_on_onednn(conv2d, optrace, probes, validate):
+    path = conv2d(probes)
+    report = json.loads(optrace("report", path, "--format", "json").stdout)
+    validate(report, "report")
+    values = returned(report)
+    assert values["use_mkldnn"] == {"type": "bool", "value": True, "name": "true", "values": [
+        {"value": True, "name": "true", "calls": 1}]}
+    assert values["use_cudnn"]["value"] is False
+    backend = values["_select_conv_backend"]
+    assert backend["type"] == "at::native::ConvBackend" and backend["name"] == "Mkldnn"
+    text = optrace("report", path, "--why").stdout
+    assert "use_mkldnn  → true" in text
+    assert "→ ConvBackend::Mkldnn" in text
+    assert "because _select_conv_backend (Convolution.cpp:1202) returned ConvBackend::Mkldnn: " \
+        in text
+    for rule, status in (("conv2d decision use_mkldnn == true", 0),
+                         ("conv2d decision _select_conv_backend == Mkldnn", 0),
+                         ("conv2d decision _select_conv_backend != ConvBackend::Mkldnn", 1),
+                         ("conv2d decision use_cudnn == true", 1),
+                         ("conv2d decision use_flash == true", 2),
+                         ("add decision use_mkldnn == true", 2)):
+        result = optrace("check", path, "--expect", rule)
+        assert result.returncode == status, (rule, result.stdout, result.stderr)
+
+
+def test_a_dry_run_shows_the_decisions_of_cuda(optrace, python):
+    result = optrace("scaled_dot_product_attention", "--python", python, "--dry-run=sm_80",
+                     "--dtype", "float16", "--format", "json", timeout=300)
+    assert result.returncode == 0, result.stderr
+    chosen = [values for values in returned(json.loads(result.stdout)).values()
+              if values["type"] in ("at::SDPBackend", "sdp::SDPBackend")]
+    assert chosen and chosen[0]["name"] == "flash_attention"
+
+
+@pytest.mark.parametrize("decisions", ["first", "all", "none"])
+def test_programs_record_the_first_calls_of_each_place(optrace, python, tmp_path, decisions):
+    """A call that fails leaves by an exception, and has no value."""
+    calls = 100
+    program = tmp_path / "program.py"
+    program.write_text(textwrap.dedent(CONVOLUTION).replace("CALLS", str(calls)))
+    result = optrace("run", "--python", python, "--decisions", decisions, "--format", "json", "-o",
+                     tmp_path / "report.json", program, timeout=300)
+    assert result.returncode == 0 and result.stdout == "failed\n", result.stderr
+    values = returned(json.loads((tmp_path / "report.json").read_text()))
+    if decisions == "none":
+        assert not values
+        return
+    recorded = values["use_mkldnn"]["values"]
+    assert [value["value"] for value in recorded] == [True]
+    assert recorded[0]["calls"] == (64 if decisions == "first" else calls)
+
+
+def test_values_belong_to_their_threads(optrace, python, tmp_path):
+    """Threads that take the same code at the same time, with different results."""
+    program = tmp_path / "program.py"
+    program.write_text(textwrap.dedent("""
+        import threading, torch
+        def work(size, calls):
+            weight, image = torch.ones(8, 3, 3, 3), torch.ones(4, 3, size, size)
+            for _ in range(calls):
+                torch.conv2d(image, weight, groups=1)
+        def small():
+            work(56, 40)
+        def transposed():
+            weight, image = torch.ones(3, 8, 3, 3).double(), torch.ones(4, 3, 9, 9).double()
+            for _ in range(40):
+                torch.conv_transpose2d(image, weight)
+        threads = [threading.Thread(target=f) for f in (small, transposed) * 3]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        """))
+    result = optrace("run", "--python", python, "--decisions", "all", "--format", "json", "-o",
+                     tmp_path / "report.json", program, timeout=300)
+    assert result.returncode == 0, result.stderr
+    report = json.loads((tmp_path / "report.json").read_text())
+    counts: dict = {}
+    for frame in frames(report):
+        if frame["name"].startswith("at::native::_select_conv_backend"):
+            for value in frame["detail"]["returned"]["values"]:
+                counts[value["name"]] = counts.get(value["name"], 0) + value["calls"]
+    assert counts == {"Mkldnn": 120, "SlowTranspose2d": 120}

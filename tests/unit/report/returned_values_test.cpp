@@ -1,0 +1,42 @@
+#include "report/model/returned_values.h"
+
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+using namespace optrace;
+
+namespace {
+
+nlohmann::json detail_of(const char* type, const std::vector<ReturnTally>& tallies) {
+  nlohmann::json detail = nlohmann::json::object();
+  if (auto returned = returned_values(*parse_result_type(type), tallies, 0); !returned.is_null())
+    detail["returned"] = std::move(returned);
+  return detail;
+}
+
+}  // namespace
+
+TEST_CASE("returned values have a type, their names and their counts", "[returned_values]") {
+  const char* const kBackend = "e4 at::native::ConvBackend|Cudnn=2|Mkldnn=8";
+  const nlohmann::json one = detail_of(kBackend, {{8, 3}});
+  CHECK(one["returned"]["type"] == "at::native::ConvBackend");
+  CHECK(one["returned"]["value"] == 8);
+  CHECK(one["returned"]["name"] == "Mkldnn");
+  CHECK(one["returned"]["values"][0]["calls"] == 3);
+  CHECK(returned_text(one) == "→ ConvBackend::Mkldnn");
+  const nlohmann::json two = detail_of("b1 bool", {{1, 1}, {0x100, 2}, {0, 3}});
+  CHECK(two["returned"]["values"].size() == 2);
+  CHECK(two["returned"]["values"][0]["value"] == false);
+  CHECK_FALSE(two["returned"].contains("value"));
+  CHECK(returned_text(two) == "→ false ×5, true ×1");
+  CHECK(returned_text(detail_of("s4 int", {{7, 1}})) == "→ 7");
+  CHECK(returned_text(detail_of(kBackend, {{5, 1}})) == "→ 5");
+  CHECK(returned_text(detail_of("p8 pointer", {{0, 1}})) == "→ null");
+  CHECK(returned_text(detail_of("oe1 std::optional<E>|A=0", {{0x100, 1}})) == "→ A");
+  CHECK(returned_text(detail_of("oe1 std::optional<E>|A=0", {{0, 1}})) == "→ nullopt");
+  CHECK(detail_of("b1 bool", {{2, 1}}).empty());
+  for (const char* const text : {"null", "7", R"({"returned":3})", R"({"returned":{"values":3}})",
+                                 R"({"returned":{"values":[3, null]}})"})
+    CHECK(returned_text(nlohmann::json::parse(text)).empty());
+}

@@ -1,0 +1,117 @@
+// Built with -mgeneral-regs-only: optrace_agent_count_return runs in the middle of an arbitrary
+// function, as optrace_agent_refill does (event_buffer.cpp).
+
+#include "tracer/in_process/agent/probes/return_probes.h"
+
+#include "tracer/in_process/agent/process/patching.h"
+#include "tracer/in_process/agent/process/system_calls.h"
+
+namespace optrace::agent {
+
+namespace {
+
+constexpr std::uint8_t kTrap = 0xcc;
+constexpr std::uint32_t kMaxPlans = 1024;
+
+struct CountedPlan {
+  PlacedPlan* plan;
+  PageArray<std::uint32_t> hits;  // By probe.
+};
+CountedPlan counted[kMaxPlans];
+std::uint32_t counted_count = 0;  // Accessed atomically.
+std::uint32_t limit = 0;
+
+// Restores the instruction under an int3, which is in a page of text of this protection. Other
+// threads that have hit the int3 find the instruction restored (trap_handler.cpp).
+void restore(std::uint64_t address, std::uint8_t original, int protection) {
+  constexpr std::uint64_t kWritable = PROT_READ | PROT_WRITE | PROT_EXEC;
+  const std::uint64_t page = page_floor(address);
+  if (system_call(SYS_mprotect, page, kPage, kWritable) != 0) {
+    return;
+  }
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
+  *reinterpret_cast<volatile std::uint8_t*>(address) = original;
+  system_call(SYS_mprotect, page, kPage, static_cast<std::uint64_t>(protection));
+}
+
+// Removes an int3. Does nothing for a jump.
+void remove_trap(PlacedPlan& plan, std::uint32_t probe) {
+  if (plan.slab.slots[probe].state != ProbeState::trap || !try_patching()) {
+    return;
+  }
+  Slot& slot = plan.slab.slots[probe];
+  const plan::Probe& planned = plan.view.probes[probe];
+  const std::uint64_t address = planned.address + plan.module.bias;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
+  const auto* const byte = reinterpret_cast<const volatile std::uint8_t*>(address);
+  if (plan.placed && slot.state == ProbeState::trap && *byte == kTrap) {
+    for (int i = 0; i < plan.module.text_count; ++i) {
+      const LoadedModule::Text& text = plan.module.text[i];
+      if (address >= text.first && address < text.last) {
+        restore(address, planned.original[0], text.protection);
+      }
+    }
+    slot.state = *byte == kTrap ? ProbeState::trap : ProbeState::unplaced;
+  }
+  end_patching();
+}
+
+}  // namespace
+
+void limit_return_probes(std::uint32_t hits) {
+  limit = hits;
+}
+
+void add_return_probes(PlacedPlan& plan) {
+  if (limit == 0) {
+    return;
+  }
+  const std::uint32_t count = __atomic_load_n(&counted_count, __ATOMIC_ACQUIRE);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (counted[i].plan == &plan) {
+      for (std::uint64_t probe = 0; probe < counted[i].hits.count; ++probe) {
+        __atomic_store_n(&counted[i].hits[probe], 0, __ATOMIC_RELAXED);
+      }
+      return;
+    }
+  }
+  bool any = false;
+  for (std::uint32_t i = 0; i < plan.view.header->probe_count && !any; ++i) {
+    any = plan::is_return(plan.view.probes[i].kind);
+  }
+  if (!any || count == kMaxPlans || !counted[count].hits.allocate(plan.view.header->probe_count)) {
+    return;
+  }
+  counted[count].plan = &plan;
+  __atomic_store_n(&counted_count, count + 1, __ATOMIC_RELEASE);
+}
+
+void forget_return_probes() {
+  while (counted_count > 0) {
+    counted[--counted_count].hits.release();
+  }
+}
+
+}  // namespace optrace::agent
+
+std::uint32_t optrace_agent_count_return(std::uint32_t id) {
+  using namespace optrace::agent;
+  const std::uint32_t count = __atomic_load_n(&counted_count, __ATOMIC_ACQUIRE);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::uint32_t probe = id - counted[i].plan->first_id;
+    if (probe >= counted[i].hits.count) {
+      continue;
+    }
+    std::uint32_t& hits = counted[i].hits[probe];
+    const std::uint32_t before = __atomic_load_n(&hits, __ATOMIC_RELAXED);
+    if (before >= limit) {
+      // If the probe can't be removed now, another thread is changing text: the next hit tries
+      // again.
+      remove_trap(*counted[i].plan, probe);
+      return 0;
+    }
+    __atomic_store_n(&hits, before + 1, __ATOMIC_RELAXED);
+    return 1;
+  }
+  return 1;
+}

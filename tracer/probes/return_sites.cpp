@@ -1,0 +1,182 @@
+#include "tracer/probes/return_sites.h"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <span>
+#include <unordered_map>
+
+#include <Zydis/Zydis.h>
+
+#include "tracer/elf/branch_targets.h"
+#include "tracer/elf/function_jumps.h"
+#include "tracer/elf/near_branches.h"
+
+namespace optrace {
+namespace {
+
+constexpr std::uint64_t kDirectSize = 5;  // E8 and a 4-byte displacement.
+constexpr std::uint64_t kSlotSize = 6;    // FF 15 and a 4-byte displacement.
+
+class SiteFinder {
+ public:
+  SiteFinder(const ModuleSymbols& module, const ReturnedBytes& returned_bytes)
+      : module_(module), returned_bytes_(returned_bytes) {}
+
+  std::vector<ReturnSite> run() {
+    module_.for_each_name([&](std::uint64_t address, std::string_view symbol) {
+      if (const std::uint32_t bytes = returned_bytes_(symbol)) functions_.emplace(address, bytes);
+    });
+    module_.for_each_slot([&](std::uint64_t slot, std::string_view symbol) {
+      if (const std::uint32_t bytes = returned_bytes_(symbol)) slots_.emplace(slot, bytes);
+    });
+    if (functions_.empty() && slots_.empty()) return {};
+    for (const auto& [address, code] : module_.executable_segments()) {
+      find_direct(address, code);
+      if (!slots_.empty()) find_through_slots(address, code);
+    }
+    std::ranges::sort(candidates_, {}, &ReturnSite::address);
+    const auto repeated = std::ranges::unique(candidates_, {}, &ReturnSite::address);
+    candidates_.erase(repeated.begin(), repeated.end());
+    return confirmed();
+  }
+
+ private:
+  void find_direct(std::uint64_t start, std::span<const std::byte> code) {
+    for_each_near_branch(code, [&](std::size_t opcode) {
+      if (code[opcode] != std::byte{0xE8} || code.size() - opcode < kDirectSize) return;
+      std::int32_t distance = 0;
+      std::memcpy(&distance, &code[opcode + 1], sizeof distance);
+      const std::uint64_t end = start + opcode + kDirectSize;
+      const std::uint64_t target = end + static_cast<std::uint64_t>(std::int64_t{distance});
+      if (const std::uint32_t bytes = bytes_of(target, end)) candidates_.push_back({end, bytes, false});
+    });
+  }
+
+  /// Returns the bytes that `target` returns: a wanted function, or a stub that jumps to one.
+  std::uint32_t bytes_of(std::uint64_t target, std::uint64_t return_address) {
+    if (const auto known = functions_.find(target); known != functions_.end()) return known->second;
+    if (slots_.empty()) return 0;
+    const auto [known, is_new] = stubs_.try_emplace(target, 0);
+    if (is_new) {
+      const auto call = call_target_before(module_, return_address);
+      if (call && !call->name.empty()) known->second = returned_bytes_(call->name);
+    }
+    return known->second;
+  }
+
+  void find_through_slots(std::uint64_t start, std::span<const std::byte> code) {
+    for (std::size_t at = 0; at + kSlotSize <= code.size(); ++at) {
+      const void* const hit = std::memchr(&code[at], 0xFF, code.size() - kSlotSize + 1 - at);
+      if (hit == nullptr) return;
+      at = static_cast<std::size_t>(static_cast<const std::byte*>(hit) - code.data());
+      if (code[at + 1] != std::byte{0x15}) continue;
+      std::int32_t distance = 0;
+      std::memcpy(&distance, &code[at + 2], sizeof distance);
+      const std::uint64_t end = start + at + kSlotSize;
+      const auto slot = slots_.find(end + static_cast<std::uint64_t>(std::int64_t{distance}));
+      if (slot != slots_.end()) candidates_.push_back({end, slot->second, false});
+    }
+  }
+
+  /// Returns the candidates, which are in order, that end a call of the function that contains
+  /// them: the same bytes may be a part of another instruction.
+  std::vector<ReturnSite> confirmed() const {
+    std::vector<ReturnSite> found;
+    for (std::size_t next = 0; next < candidates_.size();) {
+      const auto piece = module_.find_piece(candidates_[next].address - 1);
+      const std::uint64_t end = piece ? piece->address + piece->size : 0;
+      std::size_t last = next;
+      while (last < candidates_.size() && candidates_[last].address <= end) ++last;
+      if (last == next) {
+        ++next;
+        continue;
+      }
+      confirm(*piece, std::span(candidates_).subspan(next, last - next), found);
+      next = last;
+    }
+    forbid_jumps_at_targets(found);
+    return found;
+  }
+
+  /// Adds those of `candidates`, which are in order, that follow a call of this piece of code.
+  void confirm(const NativeFunction& piece, std::span<const ReturnSite> candidates,
+               std::vector<ReturnSite>& found) const {
+    ZydisDecoder decoder;
+    ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+    const std::size_t first = found.size();
+    std::vector<std::uint64_t> targets;
+    std::vector<std::uint64_t> ends;  // Of instructions after which execution does not go on.
+    bool any_target = false;          // A jump whose targets the code does not show.
+    std::uint64_t at = piece.address;
+    for (auto code = module_.code(at, piece.size); !code.empty();) {
+      ZydisDecodedInstruction instruction;
+      if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, nullptr, code.data(), code.size(),
+                                                      &instruction))) {
+        any_target = true;
+        break;
+      }
+      at += instruction.length;
+      code = code.subspan(instruction.length);
+      const bool is_call = instruction.mnemonic == ZYDIS_MNEMONIC_CALL;
+      const bool is_jump = instruction.mnemonic == ZYDIS_MNEMONIC_JMP;
+      if (instruction.raw.imm[0].is_relative != 0 && !is_call)
+        targets.push_back(at + static_cast<std::uint64_t>(instruction.raw.imm[0].value.s));
+      else if (is_jump && (instruction.raw.modrm.mod != 0 || instruction.raw.modrm.rm != 5))
+        any_target = true;
+      if (is_jump || instruction.mnemonic == ZYDIS_MNEMONIC_RET ||
+          instruction.mnemonic == ZYDIS_MNEMONIC_UD2 || instruction.mnemonic == ZYDIS_MNEMONIC_HLT)
+        ends.push_back(at);
+      // After a call at the end of a piece, which does not return, other code follows.
+      const auto candidate = std::ranges::lower_bound(candidates, at, {}, &ReturnSite::address);
+      if (is_call && !code.empty() && candidate != candidates.end() && candidate->address == at)
+        found.push_back(*candidate);
+    }
+    std::ranges::sort(targets);
+    const auto any_in = [](const std::vector<std::uint64_t>& sorted, std::uint64_t from,
+                           std::uint64_t to) {
+      const auto found_at = std::ranges::lower_bound(sorted, from);
+      return found_at != sorted.end() && *found_at < to;
+    };
+    for (std::size_t i = first; i < found.size(); ++i) {
+      const std::uint64_t site = found[i].address;
+      found[i].room_for_jump = !any_target && site + kJumpSize <= piece.address + piece.size &&
+                               !any_in(targets, site + 1, site + kJumpSize) &&
+                               !any_in(ends, site + 1, site + kJumpSize);
+    }
+  }
+
+  /// Takes the room from sites into which a near branch may lead from elsewhere, such as the `.cold`
+  /// part of the function. Any bytes count that look like one.
+  void forbid_jumps_at_targets(std::vector<ReturnSite>& sites) const {
+    for (const auto& [address, code] : module_.executable_segments()) {
+      for_each_near_branch(code, [&, start = address, bytes = code](std::size_t opcode) {
+        std::int32_t displacement = 0;
+        if (bytes.size() - opcode - 1 < sizeof displacement) return;
+        std::memcpy(&displacement, bytes.data() + opcode + 1, sizeof displacement);
+        const std::uint64_t target = start + opcode + 1 + sizeof displacement +
+                                     static_cast<std::uint64_t>(std::int64_t{displacement});
+        const auto after = std::ranges::lower_bound(sites, target, {}, &ReturnSite::address);
+        if (after == sites.begin()) return;
+        ReturnSite& site = *std::prev(after);
+        if (target - site.address < kJumpSize) site.room_for_jump = false;
+      });
+    }
+  }
+
+  const ModuleSymbols& module_;
+  const ReturnedBytes& returned_bytes_;
+  std::unordered_map<std::uint64_t, std::uint32_t> functions_;
+  std::unordered_map<std::uint64_t, std::uint32_t> slots_;
+  std::unordered_map<std::uint64_t, std::uint32_t> stubs_;
+  std::vector<ReturnSite> candidates_;
+};
+
+}  // namespace
+
+std::vector<ReturnSite> find_return_sites(const ModuleSymbols& module,
+                                             const ReturnedBytes& returned_bytes) {
+  return SiteFinder(module, returned_bytes).run();
+}
+
+}  // namespace optrace
