@@ -232,6 +232,9 @@ void add_output_options(CLI::App& app, OutputOptions& options) {
   app.add_flag("--why", options.tree.why,
                "Below each dispatcher frame, show the chosen key, the key\nset and the fallthrough "
                "keys (JSON always has them)");
+  app.add_flag("--tensors", options.tree.tensors,
+               "Below each op, show where its tensors are: their storages, and\nwhat is a view, a "
+               "copy, or written in place");
   app.add_flag(
       "--times", options.tree.times,
       "Show how long each path took: the total, and the shortest\nand longest of several calls");

@@ -303,6 +303,7 @@ ExitStatus report(RunOptions& options, ProgramResult& result) {
 ProgramResult run_traced(RunOptions& options, const PythonChoice& python) {
   options.request.python = python.path;
   options.request.probes = options.probes == "int3" ? ProbeMode::trap : ProbeMode::jump;
+  options.request.tensors = options.output.tree.tensors;
   options.request.collector.memory = std::make_shared<MemoryBudget>(options.memory.command);
   options.request.target_bytes = options.memory.target;
   if (options.dry_run.asked_for())

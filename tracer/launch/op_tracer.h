@@ -50,6 +50,7 @@ struct LaunchRequest {
   std::string device = "cpu";
   std::optional<DryRun> dry_run;  ///< For "cuda" on an emulated device.
   ProbeMode probes = ProbeMode::jump;
+  bool tensors = false;  ///< The trace contains the journal of tensors.
   /// Maximum time without a sign of life before the target counts as hanging.
   std::chrono::milliseconds patience = std::chrono::minutes(5);
 };

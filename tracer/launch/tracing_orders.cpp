@@ -102,6 +102,7 @@ Json TracingOrders::record() const {
                 {key::kAgent, (library_folder() / "liboptrace_agent.so").string()},
                 {key::kUseJumps, probes_ == ProbeMode::jump},
                 {key::kPlans, std::move(plans)}};
+  order[protocol::key::kTensors] = journal_bytes_;
   agents_.add_to(order);
   return order;
 }

@@ -75,6 +75,7 @@ class Key:
     PLANS = "plans"
     RECORDING = "recording"
     OP_AGENT = "op_agent"
+    TENSORS = "tensors"  # The most bytes of the journal of tensors; 0: none.
     ACTIVITY_AGENT = "activity_agent"
     CUDA_CALLS_AGENT = "cuda_calls_agent"
     FILES = "files"
