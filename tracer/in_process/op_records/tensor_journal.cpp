@@ -65,6 +65,9 @@ class Journal final : public VariableVisitor {
     look_at_main_module(*this);
     const Locked lock(*this);
     on_.store(false);
+    for (const auto& [key, scope] : scopes_)
+      if (!scope.function.empty())
+        for (const auto& [name, variable] : scope.variables) put_unbound(scope, name);
     note_ended("at_end", 0);
     keep_chunk();
     reset();
