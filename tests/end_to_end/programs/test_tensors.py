@@ -30,13 +30,11 @@ PROGRAM = """\
     grown = torch.zeros(2)
     grown.resize_(1000)
     result = scope(base)
-    first = torch.zeros(5000)
+    first = torch.zeros(50000)
     place = first.data_ptr()
     del first
-    second = torch.zeros(5000)
-    while second.data_ptr() != place:
-        del second
-        second = torch.zeros(5000)
+    second = torch.zeros(50000)
+    print("reused", second.data_ptr() == place)
     weight = torch.nn.Parameter(torch.rand(6))
     loss = (base * weight).sum()
     loss.backward()
@@ -112,10 +110,8 @@ def test_copies(answer):
     assert copy["by"]["op"] == "aten::contiguous"
     assert copy["by"]["line"] == line_of("copied = base.t().contiguous().view(-1)")
     assert answer.shared("copied") == {}
-    assert [step["op"] for step in answer.variable("copied")["steps"]][-3:] == [
-        "aten::contiguous", "aten::view", "aten::add_.Tensor"] or \
-        [step["op"] for step in answer.variable("copied")["steps"]][-2:] == [
-            "aten::contiguous", "aten::view"]
+    steps = [step["op"] for step in answer.variable("copied")["steps"]]
+    assert steps[-2:] == ["aten::contiguous", "aten::view"]
     [copy] = answer.variable("wide")["copied_from"]
     assert copy["reason"] == "dtype: float32 to float64"
     assert copy["from"] == answer.storage("base")
@@ -141,12 +137,12 @@ def test_variables_of_functions(answer):
 
 
 def test_a_reused_address_is_another_storage(answer):
-    """`second` is at the address at which `first` was."""
+    """`second` is, mostly, at the address at which `first` was."""
     second = answer.storages[answer.storage("second")]
-    freed = [storage for storage in answer.storages.values()
-             if storage["bytes"] == 20000 and storage["number"] < second["number"]]
-    assert freed and all(not storage["at_end"] for storage in freed)
-    assert freed[0]["freed_before"]["line"] == line_of("second = torch.zeros(5000)")
+    [freed] = [storage for storage in answer.storages.values()
+               if storage["bytes"] == 200000 and storage["number"] < second["number"]]
+    assert not freed["at_end"]
+    assert freed["freed_before"]["line"] == line_of("second = torch.zeros(50000)")
     assert second["at_end"] and second["names"] == ["second"]
 
 

@@ -68,6 +68,7 @@ class Journal final : public VariableVisitor {
     for (const auto& [key, scope] : scopes_)
       if (!scope.function.empty())
         for (const auto& [name, variable] : scope.variables) put_unbound(scope, name);
+    put_found();
     note_ended("at_end", 0);
     keep_chunk();
     reset();
@@ -95,6 +96,7 @@ class Journal final : public VariableVisitor {
     }
     const Locked lock(*this);
     if (place.has_variables) end_scopes(thread);
+    put_found();
     if (!place.file.empty()) {
       thread.file = number_of_file(place.file);
       thread.line = place.line;
@@ -189,7 +191,7 @@ class Journal final : public VariableVisitor {
     write_number(entry, "tensor", reinterpret_cast<std::uintptr_t>(variable.tensor));
     write_tensor(entry, *variable.tensor, {}, true);
     entry.close('}');
-    put(entry);
+    append(found_, entry);
   }
 
   void end() override {
@@ -254,6 +256,7 @@ class Journal final : public VariableVisitor {
     storages_.clear(dropped_);
     files_.clear();
     scopes_.clear();
+    found_.clear();
     chunk_.clear();
     size_ = 0;
     calls_ = 0;
@@ -369,10 +372,19 @@ class Journal final : public VariableVisitor {
     });
   }
 
-  void put(const JsonText& entry) {
+  void put(const JsonText& entry) { put(entry.text()); }
+
+  void put(const std::string& entries) {
     if (!chunk_.empty()) chunk_ += ',';
-    chunk_ += entry.text();
+    chunk_ += entries;
     if (chunk_.size() >= kChunkText) keep_chunk();
+  }
+
+  // Variables that ended precede those that were found in the same look.
+  void put_found() {
+    if (found_.empty()) return;
+    put(found_);
+    found_.clear();
   }
 
   void keep_chunk() {
@@ -396,6 +408,7 @@ class Journal final : public VariableVisitor {
   std::uint64_t look_ = 0;
   std::uint32_t calls_ = 0;
   std::uint64_t peak_bytes_ = 0;
+  std::string found_;  // Entries of the variables that the look has found.
   std::string chunk_;
   std::uint64_t size_ = 0;
   std::uint64_t most_ = 0;  // Largest value of `size_`.
