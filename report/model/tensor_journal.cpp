@@ -53,6 +53,8 @@ class JournalReader {
       resize(entry);
     else if (entry.contains("ended"))
       end_storage(entry);
+    else if (entry.contains("saved"))
+      save(entry);
   }
 
   TensorJournal take() {
@@ -81,6 +83,9 @@ class JournalReader {
     // Numbers increase on the way in, so that a crafted journal has no loops.
     if (call.number == 0 || call.outer >= call.number) return;
     if (!journal_.places.emplace(call.number, journal_.calls.size()).second) return;
+    if (entry.contains("sequence"))
+      call.node = {count_at(entry, "sequence"), count_at(entry, "thread")};
+    if (call.is_node && call.node) journal_.nodes.emplace(*call.node, call.name);
     if (call.outer != 0) journal_.inner.emplace(call.outer, journal_.calls.size());
     last_ = call.number;
     journal_.calls.push_back(std::move(call));
@@ -118,6 +123,15 @@ class JournalReader {
     storage.bytes = count_at(entry, "bytes");
     storage.largest = std::max(storage.largest, storage.bytes);
     changes_.push_back({storage.number, storage.bytes, count_at(entry, "call")});
+  }
+
+  void save(const Json& entry) {
+    const auto found = journal_.storages.find(count_at(entry, "saved"));
+    if (found == journal_.storages.end()) return;
+    std::vector<std::uint64_t>& saved = found->second.saved;
+    if (const std::uint64_t call = count_at(entry, "call");
+        std::ranges::find(saved, call) == saved.end())
+      saved.push_back(call);
   }
 
   void end_storage(const Json& entry) {
@@ -225,6 +239,11 @@ const JournalCall* TensorJournal::call(std::uint64_t number) const {
   return found == places.end() ? nullptr : &calls[found->second];
 }
 
+std::string TensorJournal::node_made_by(const JournalCall& call) const {
+  const auto found = call.node ? nodes.find(*call.node) : nodes.end();
+  return found == nodes.end() ? std::string() : found->second;
+}
+
 const JournalCall* TensorJournal::outermost(std::uint64_t number) const {
   const JournalCall* found = call(number);
   while (found != nullptr && found->outer != 0) {
@@ -243,18 +262,21 @@ std::vector<const JournalCall*> TensorJournal::inside(std::uint64_t number) cons
   return found;
 }
 
+bool has_tensor_journal(const Trace& trace) {
+  return std::ranges::any_of(
+      trace.op_records, [](const std::string& record) { return record.starts_with(kBeginning); });
+}
+
 std::optional<TensorJournal> read_tensor_journal(const Trace& trace) {
+  if (!has_tensor_journal(trace)) return std::nullopt;
   JournalReader reader;
-  bool any = false;
   for (const std::string& record : trace.op_records) {
     if (!record.starts_with(kBeginning)) continue;
     const Json chunk = read_json(record);
     if (!chunk.is_object()) continue;
-    any = true;
     for (const Json& entry : list_at(chunk, "tensors")) reader.add(entry);
     if (chunk.contains("full")) reader.set_full();
   }
-  if (!any) return std::nullopt;
   return reader.take();
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -40,6 +41,9 @@ struct JournalCall {
   std::uint64_t number = 0;
   std::uint64_t outer = 0;   ///< Number of the call that it was made in; 0: none.
   std::uint32_t record = 0;  ///< Its op record; 0: none.
+  /// Autograd's number of the node that the call makes, or that runs, and of the thread on which
+  /// the node was made.
+  std::optional<std::pair<std::uint64_t, std::uint64_t>> node;
   bool is_node = false;
   std::string name;  ///< `aten::add.Tensor`, `AddBackward0`.
   ProgramLine line;  ///< Only for a call outside of all others.
@@ -52,8 +56,9 @@ struct JournalStorage {
   std::uint64_t bytes = 0;  ///< The last size.
   std::uint64_t largest = 0;
   std::string device;
-  std::uint64_t born = 0;  ///< The call in which it was first seen; 0: outside of all.
-  bool existed = false;    ///< It existed before that call.
+  std::uint64_t born = 0;            ///< The call in which it was first seen; 0: outside of all.
+  bool existed = false;              ///< It existed before that call.
+  std::vector<std::uint64_t> saved;  ///< The calls in which autograd saved it for their backward.
   bool ended = false;
   /// The call in which it ended, or before which, if it ended outside of calls. Both 0: at the end
   /// of the recording.
@@ -87,14 +92,21 @@ struct TensorJournal {
   bool full = false;                        ///< It ended early for lack of room.
 
   const JournalCall* call(std::uint64_t number) const;
+  /// Returns the name of the node that the call made, if it ran; else an empty string.
+  std::string node_made_by(const JournalCall& call) const;
   /// Returns the outermost call that contains the call, or null.
   const JournalCall* outermost(std::uint64_t number) const;
   /// Returns the calls made directly in a call.
   std::vector<const JournalCall*> inside(std::uint64_t number) const;
 
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::string>
+      nodes;                                                  ///< Names of those that ran.
   std::unordered_map<std::uint64_t, std::size_t> places;      ///< Indexes of the calls, by number.
   std::unordered_multimap<std::uint64_t, std::size_t> inner;  ///< By the number of the outer call.
 };
+
+/// Returns true if the trace has a journal, without reading it.
+bool has_tensor_journal(const Trace& trace);
 
 /// Returns nullopt if the trace has no journal.
 std::optional<TensorJournal> read_tensor_journal(const Trace& trace);

@@ -64,6 +64,19 @@ Json story_json(const VariableStory& story) {
           {"steps", std::move(steps)}};
 }
 
+Json saved_json(const TensorJournal& journal, const JournalStorage& storage) {
+  Json list = Json::array();
+  for (const std::uint64_t number : storage.saved) {
+    const JournalCall* const call = journal.call(number);
+    if (call == nullptr) continue;
+    const std::string node = journal.node_made_by(*call);
+    list.push_back({{"op", call->name},
+                    {"node", node.empty() ? Json() : Json(node)},
+                    {"by", line_json(journal.outermost(number))}});
+  }
+  return list;
+}
+
 Json storages_json(const TensorJournal& journal) {
   const auto names = names_of_storages(journal);
   Json list = Json::array();
@@ -79,6 +92,7 @@ Json storages_json(const TensorJournal& journal) {
          {"freed_during", line_json(journal.outermost(storage.ended_during))},
          {"freed_before", line_json(journal.outermost(storage.ended_before))},
          {"at_end", !storage.ended || (storage.ended_during == 0 && storage.ended_before == 0)},
+         {"saved", saved_json(journal, storage)},
          {"names", named == names.end() ? Json::array() : Json(named->second)}});
   }
   return list;

@@ -123,10 +123,25 @@ class TensorsText {
     }
     for (const ReasonedCopy& copy : story.copied_to)
       field("copied", fmt::format("to storage #{} by {}", copy.copy.to, copy_text(copy)));
+    saved(tensor.storage);
     field("autograd",
           fmt::format("requires_grad {}, version {}", tensor.requires_grad, tensor.version));
     if (!story.at_end) field("until", "the variable no longer exists at the end");
     steps(story);
+  }
+
+  void saved(std::uint64_t storage) {
+    const auto found = journal_.storages.find(storage);
+    if (found == journal_.storages.end()) return;
+    for (const std::uint64_t number : found->second.saved) {
+      const JournalCall* const call = journal_.call(number);
+      if (call == nullptr) continue;
+      const JournalCall* const outermost = journal_.outermost(number);
+      const std::string node = journal_.node_made_by(*call);
+      field("saved",
+            fmt::format("for {}, by {}", node.empty() ? "the backward of " + call->name : node,
+                        call_text(outermost)));
+    }
   }
 
   void steps(const VariableStory& story) {

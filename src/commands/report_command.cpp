@@ -27,6 +27,7 @@
 #include "report/merge/trace_index.h"
 #include "report/model/json_fields.h"
 #include "report/model/shortfalls.h"
+#include "report/model/tensor_journal.h"
 #include "report/output/perfetto.h"
 #include "src/choices/local_sources.h"
 #include "src/choices/page_choice.h"
@@ -321,6 +322,10 @@ void add_report_command(CLI::App& app) {
       // Its memory is free for what writes the report.
       const Trace trace =
           files.size() == 1 ? read_trace(files[0], parts) : merge_trace_files(files);
+      if (options->output.tree.tensors && !has_tensor_journal(trace)) {
+        throw Error(ExitStatus::usage, "the trace does not have where its tensors are",
+                    "Give one trace that was made with --tensors: a merged one has not, either.");
+      }
       if (text_at(trace.meta, "op").empty()) options->output.usual_format = ReportFormat::summary;
       return report_of(trace, options->output);
     };

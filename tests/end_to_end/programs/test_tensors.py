@@ -151,6 +151,10 @@ def test_gradients(answer):
     assert not gradient["existed"] and gradient["at_end"]
     assert answer.variable("weight")["tensor"]["requires_grad"]
     assert answer.storage("weight") != answer.storage("gradient")
+    for name in ("weight", "base"):
+        [saved] = answer.storages[answer.storage(name)]["saved"]
+        assert saved["op"] == "aten::mul.Tensor" and saved["node"] == "MulBackward0"
+        assert saved["by"]["line"] == line_of("loss = (base * weight).sum()")
 
 
 def test_the_peak(answer):
@@ -247,3 +251,12 @@ def test_an_op(optrace, python, validate, tmp_path):
         ["layout: strides 1,4 to 3,1"]]
     plain = optrace("report", trace)
     assert "storage #1" not in plain.stdout
+
+
+def test_a_trace_without_tensors(optrace, repository):
+    """Its tree can't have them."""
+    trace = next((repository / "fixtures").rglob("*.trace"))
+    result = optrace("report", trace, "--tensors")
+    assert result.returncode == USAGE
+    assert "the trace does not have where its tensors are" in result.stderr
+    assert "--tensors" in result.stderr and not result.stdout

@@ -1136,7 +1136,7 @@ int disable() {
   recording_number.fetch_add(1);
   at::removeCallback(callbacks);
   callbacks = at::INVALID_CALLBACK_HANDLE;
-  tensor_journal::stop();
+  tensor_journal::stop(agent);
   return 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <map>
 #include <mutex>
@@ -12,6 +13,7 @@
 #include <c10/core/Storage.h>
 
 #include "tracer/in_process/op_records/json_text.h"
+#include "tracer/in_process/op_records/saved_variables.h"
 #include "tracer/in_process/op_records/storage_table.h"
 #include "tracer/in_process/op_records/tensor_facts.h"
 
@@ -38,6 +40,8 @@ void append(std::string& values, const JsonText& json) {
 
 // The state of the thread that looks at its variables.
 thread_local const JournalThread* looking = nullptr;
+// The number of the innermost call of the thread.
+thread_local std::uint32_t innermost = 0;
 
 // Visits variables with the GIL held, and takes the lock of the journal then. A thread that holds
 // the lock therefore must not take the GIL.
@@ -103,7 +107,7 @@ class Journal final : public VariableVisitor {
     } else if (thread.call == 0 && !is_node) {
       thread.file = 0;
     }
-    call->number = thread.call = ++calls_;
+    call->number = thread.call = innermost = ++calls_;
     return call;
   }
 
@@ -158,11 +162,34 @@ class Journal final : public VariableVisitor {
       }
     }
     entry.close('}');
-    thread.call = call.outer.call;
+    thread.call = innermost = call.outer.call;
     thread.record = call.outer.record;
     const Locked lock(*this);
     put(entry);
     if (call.outer.call == 0) note_ended("during", call.number);
+  }
+
+  void note_saved(const c10::TensorImpl& tensor) {
+    const std::uint32_t paused = agent_.pause_thread();
+    {
+      const Locked lock(*this);
+      const c10::Storage& storage = tensor.unsafe_storage();
+      JournalCall call;
+      call.number = innermost;
+      call.outer.call = innermost;  // So that a new storage is one of the call's.
+      const std::uint32_t number = storage ? number_of(storage, call, true) : 0;
+      // A constructor may call the other one.
+      if (number != 0 && last_saved_ != std::pair(innermost, number)) {
+        last_saved_ = {innermost, number};
+        JsonText entry;
+        entry.open('{');
+        write_number(entry, "saved", number);
+        write_number(entry, "call", innermost);
+        entry.close('}');
+        put(entry);
+      }
+    }
+    agent_.resume_thread(paused);
   }
 
   void begin(const PythonScope& scope) override {
@@ -407,6 +434,7 @@ class Journal final : public VariableVisitor {
   Scope* scope_ = nullptr;  // The one that is visited, with the GIL and the lock held.
   std::uint64_t look_ = 0;
   std::uint32_t calls_ = 0;
+  std::pair<std::uint32_t, std::uint32_t> last_saved_;  // A call and a storage.
   std::uint64_t peak_bytes_ = 0;
   std::string found_;  // Entries of the variables that the look has found.
   std::string chunk_;
@@ -424,10 +452,15 @@ void request(const PythonSettings& settings, std::uint64_t most) {
 }
 
 void start(const optrace_op_functions& agent) {
-  if (const std::uint64_t most = requested.load(); most != 0) Journal::get().start(agent, most);
+  if (const std::uint64_t most = requested.load(); most != 0) {
+    Journal::get().start(agent, most);
+    watch_saved_variables(agent);
+  }
 }
 
-void stop() {
+void stop(const optrace_op_functions& agent) {
+  if (requested.load() == 0) return;
+  leave_saved_variables(agent);
   Journal::get().stop();
 }
 
@@ -446,6 +479,16 @@ void add_argument(JournalCall& call, const char* name, bool written, const c10::
 void add_result(JournalCall& call, const c10::TensorImpl& tensor, const char* relation,
                 const char* of) {
   Journal::get().add_result(call, tensor, relation, of);
+}
+
+void note_saved(const c10::TensorImpl& tensor) {
+  if (!is_on() || innermost == 0) return;
+  const int number = errno;
+  try {
+    Journal::get().note_saved(tensor);
+  } catch (...) {  // Out of memory, or an unexpected property of this PyTorch.
+  }
+  errno = number;
 }
 
 void end(JournalThread& thread, const JournalCall& call, const char* name, bool is_node) {

@@ -48,7 +48,7 @@ void request(const PythonSettings& settings, std::uint64_t most);
 void start(const optrace_op_functions& agent);
 
 /// Looks at the variables of the main module, and ends the journal.
-void stop();
+void stop(const optrace_op_functions& agent);
 
 /// Returns true while there is a journal that has room.
 bool is_on();
@@ -64,6 +64,9 @@ void add_argument(JournalCall& call, const char* name, bool written, const c10::
 /// the argument that it is a view or an alias of, or null.
 void add_result(JournalCall& call, const c10::TensorImpl& tensor, const char* relation,
                 const char* of);
+
+/// Notes that autograd saves a tensor in the innermost call of the thread.
+void note_saved(const c10::TensorImpl& tensor);
 
 /// Ends a call of the op or node with this name.
 void end(JournalThread& thread, const JournalCall& call, const char* name, bool is_node);

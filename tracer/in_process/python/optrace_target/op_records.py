@@ -18,8 +18,7 @@ def load_op_records(agent, path, tensors=0):
     result = library.optrace_ops_use(ctypes.byref(functions))
     if result != 0:
         raise OSError(-result, os.strerror(-result))
-    if tensors:
-        _keep_tensors(library, tensors)
+    _keep_tensors(library, tensors)
     return library.optrace_ops_start, library.optrace_ops_stop
 
 
