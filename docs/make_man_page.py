@@ -18,8 +18,8 @@ FOLDER = pathlib.Path(__file__).resolve().parent
 # Section of the man page -> heading in command-line.md.
 TABLES = {"ENVIRONMENT": "Environment variables", "FILES": "Files", "EXIT STATUS": "Exit statuses"}
 
-# What `optrace run` and `optrace explain --compiled` take besides their options. CLI11 does not
-# know it.
+# What `optrace run`, `optrace tensors` and `optrace explain --compiled` take besides their options.
+# CLI11 does not know it.
 PROGRAM = "Ar SCRIPT | Fl m Ar MODULE | Fl c Ar CODE Op Ar ARGUMENT ..."
 
 COLUMNS = 72
@@ -79,7 +79,7 @@ def synopsis(path, command):
         if option["positional"]:
             name = f"Ar {argument(option['names'][0])}" + (" ..." if option["repeated"] else "")
             words.append(name if option["required"] else f"Oo {name} Oc")
-    if path == ("run",):
+    if path in (("run",), ("tensors",)):
         words.append(PROGRAM)
     options = ["Oo", "Ar", "options", "Oc"]
     lines = [" ".join([*line, *options, *words])]

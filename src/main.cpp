@@ -23,6 +23,7 @@
 #include "src/commands/command.h"
 #include "src/commands/explain_command.h"
 #include "src/commands/run_command.h"
+#include "src/commands/tensors_command.h"
 #include "src/terminal/pager.h"
 #include "src/terminal/standard_output.h"
 
@@ -87,6 +88,7 @@ int run(int argument_count, char** arguments) {
   optrace::add_mcp_command(app);
   optrace::add_completions_command(app);
   own = std::min(own, optrace::add_run_command(app, all));
+  own = std::min(own, optrace::add_tensors_command(app, all));
   if (optrace::run_hidden_command(app, all)) return static_cast<int>(ExitStatus::done);
   try {
     app.parse(static_cast<int>(own), arguments);

@@ -18,6 +18,7 @@
 #include <fmt/ranges.h>
 
 #include "platform/json_reader.h"
+#include "report/model/tensor_detail.h"
 
 namespace optrace {
 namespace {
@@ -239,7 +240,7 @@ void take_over(Json& detail, Json more) {
 }  // namespace
 
 struct DispatchDetails::State {
-  explicit State(const Trace& given) : trace(given), names(record(0)) {
+  explicit State(const Trace& given) : trace(given), names(record(0)), tensors(given) {
     torch_folder = text_in(trace.meta, "torch_folder");
   }
 
@@ -425,6 +426,7 @@ struct DispatchDetails::State {
 
   const Trace& trace;
   KeyNames names;
+  TensorDetails tensors;
   std::string torch_folder;
   std::unordered_map<std::uint32_t, CallRecord> calls;
   std::unordered_map<std::uint32_t, bool> repeated;
@@ -468,6 +470,8 @@ void DispatchDetails::State::add_call(Json& detail, const Step& step) {
   take_over(detail, describe(most));
   const Json results = record(most.results);
   if (results.contains("results")) detail["results"] = values(results, "results");
+  if (Json tensors_of_call = tensors.of(most.record); !tensors_of_call.is_null())
+    detail["tensors"] = std::move(tensors_of_call);
   if (variants.size() > 1) {
     Json list = Json::array();
     for (const Variant& variant : variants) {

@@ -161,9 +161,13 @@ class LineWriter {
       }
     }
     line(row);
-    if (!it.why.empty())
-      line(fmt::format("{}{}{}", std::string(kLabelColumns, ' '), paint(it.below, kDim),
-                       paint("↳ " + it.why, kDim)));
+    if (!it.why.empty()) below(it, it.why);
+    for (const std::string& tensor : it.tensors) below(it, tensor);
+  }
+
+  void below(const FrameLine& it, const std::string& text) {
+    line(fmt::format("{}{}{}", std::string(kLabelColumns, ' '), paint(it.below, kDim),
+                     paint("↳ " + text, kDim)));
   }
 
   const TerminalStyle& style_;

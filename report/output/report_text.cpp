@@ -19,6 +19,7 @@
 #include "report/model/own_code.h"
 #include "report/model/source_link.h"
 #include "report/model/symbol_name.h"
+#include "report/model/tensor_detail.h"
 #include "report/output/failures.h"
 #include "report/output/frame_line.h"
 #include "report/output/line_layout.h"
@@ -101,6 +102,9 @@ class ReportTextWriter {
         thread = frame.thread;
       }
       lines.push_back(frame_line(frame, at.parent, report_, options_.why));
+      if (options_.tensors)
+        for (const std::string& tensor : tensor_lines(frame.detail))
+          lines.back().tensors.push_back(printable(tensor));
       lines.back().branch = at.branch;
       lines.back().below = at.below;
       count(frame, at.dispatched, at.depth);

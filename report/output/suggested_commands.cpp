@@ -90,7 +90,8 @@ std::vector<SuggestedCommand> suggested_commands(const Report& report,
   if (op.empty()) return {};
   const bool backward = report.meta.value("backward", nlohmann::json()) == true;
   const std::string_view times = options.times ? " --times" : "";
-  const std::string as_tree = fmt::format("{}{}", options.why ? " --why" : "", times);
+  const std::string as_tree = fmt::format("{}{}{}", options.why ? " --why" : "",
+                                          options.tensors ? " --tensors" : "", times);
   std::vector<SuggestedCommand> commands;
   if (!backward)
     commands.push_back({fmt::format("{} --backward{}", op, as_tree), "with the backward pass"});

@@ -71,6 +71,7 @@ void run(AttachOptions& options) {
   AttachRequest& request = options.request;
   request.collector.memory = std::make_shared<MemoryBudget>(options.memory.command);
   request.target_bytes = options.memory.target;
+  request.tensors = options.output.tree.tensors;
   if (options.duration > 0) request.duration = std::chrono::duration<double>(options.duration);
   request.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout * 1000));
   if (needs_timeline(options.output.format())) request.collector.timeline = true;

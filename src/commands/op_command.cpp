@@ -194,6 +194,7 @@ Trace trace_op(const OpOptions& options, const PythonChoice& python) {
   request.python = python.path;
   request.python_reason = python.reason;
   request.device = device_of(options);
+  request.tensors = options.output.tree.tensors;
   request.probes = options.probes == "int3" ? ProbeMode::trap : ProbeMode::jump;
   request.results = known_results(python.path);
   request.patience = std::chrono::seconds(options.timeout);

@@ -27,6 +27,7 @@
 #include "report/merge/trace_index.h"
 #include "report/model/json_fields.h"
 #include "report/model/shortfalls.h"
+#include "report/model/tensor_journal.h"
 #include "report/output/perfetto.h"
 #include "src/choices/local_sources.h"
 #include "src/choices/page_choice.h"
@@ -232,6 +233,9 @@ void add_output_options(CLI::App& app, OutputOptions& options) {
   app.add_flag("--why", options.tree.why,
                "Below each dispatcher frame, show the chosen key, the key\nset and the fallthrough "
                "keys (JSON always has them)");
+  app.add_flag("--tensors", options.tree.tensors,
+               "Below each op, show where its tensors are: their storages, and\nwhat is a view, a "
+               "copy, or written in place");
   app.add_flag(
       "--times", options.tree.times,
       "Show how long each path took: the total, and the shortest\nand longest of several calls");
@@ -318,6 +322,10 @@ void add_report_command(CLI::App& app) {
       // Its memory is free for what writes the report.
       const Trace trace =
           files.size() == 1 ? read_trace(files[0], parts) : merge_trace_files(files);
+      if (options->output.tree.tensors && !has_tensor_journal(trace)) {
+        throw Error(ExitStatus::usage, "the trace does not have where its tensors are",
+                    "Give one trace that was made with --tensors: a merged one has not, either.");
+      }
       if (text_at(trace.meta, "op").empty()) options->output.usual_format = ReportFormat::summary;
       return report_of(trace, options->output);
     };

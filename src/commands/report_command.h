@@ -28,12 +28,12 @@ struct OutputOptions {
 
   /// Returns the format to write. Options that only the tree has ask for the tree.
   ReportFormat format() const {
-    const bool as_tree = tree.all || tree.why || tree.times;
+    const bool as_tree = tree.all || tree.why || tree.times || tree.tensors;
     return asked_format.value_or(as_tree ? ReportFormat::text : usual_format);
   }
 };
 
-/// Adds --format, -o, --all, --why, --times, --no-source, --ignore and the options for a terminal,
+/// Adds --format, -o, --all, --why, --tensors, --times, --no-source, --ignore and the options for a terminal,
 /// which every command that writes a report has. `options` must outlive `app`.
 void add_output_options(CLI::App& app, OutputOptions& options);
 

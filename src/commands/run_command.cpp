@@ -309,6 +309,7 @@ ProgramResult run_traced(RunOptions& options, const PythonChoice& python) {
   constexpr std::uint32_t kFirstReturns = 64;
   if (options.decisions != "none") options.request.results = known_results(python.path);
   if (options.decisions == "first") options.request.returns_per_site = kFirstReturns;
+  options.request.tensors = options.output.tree.tensors;
   options.request.collector.memory = std::make_shared<MemoryBudget>(options.memory.command);
   options.request.target_bytes = options.memory.target;
   if (options.dry_run.asked_for())

@@ -330,6 +330,7 @@ class Attachment {
 
   void begin() {
     traps_.emplace(request_.process);
+    if (request_.tensors) orders_.keep_tensors(journal_bytes(request_.target_bytes));
     Json record = orders_.record();
     record[key::kPatience] = std::chrono::duration<double>(request_.timeout).count();
     std::vector<Descriptor> descriptors;

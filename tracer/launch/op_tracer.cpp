@@ -49,6 +49,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kTargetDescriptor = 3;           // The socket's descriptor number in the target.
 constexpr std::size_t kKeptOutput = 64 << 10;  // Bytes of the target's own output.
 constexpr std::size_t kMaxModules = 1000;
+constexpr std::uint64_t kJournalBytes = 16ULL << 20;  // Of tensors, in the target.
 
 std::pair<Descriptor, Descriptor> checked_pair(int result, const std::array<int, 2>& numbers) {
   if (result != 0) {
@@ -424,7 +425,8 @@ Trace OpTracer::trace(std::size_t call) {
   Json record = {{key::kOrder, order::kRecord},
                  {key::kCall, call},
                  {key::kPlans, strings(std::exchange(state_->plans, {}))},
-                 {key::kRecording, recording.string()}};
+                 {key::kRecording, recording.string()},
+                 {key::kTensors, state_->request.tensors ? kJournalBytes : std::uint64_t{0}}};
   state_->agents.add_to(record);
   state_->target.send(record);
   state_->receive(message::kRecorded, "recording the call");

@@ -293,6 +293,7 @@ class ProcessFamily {
         admitted = true;
         return;
       }
+      if (request_.tensors) orders_.keep_tensors(journal_bytes(request_.target_bytes));
       const Descriptor region = sealed_region(region_bytes(request_.target_bytes));
       if (first && !prepare(connection, greeting)) return;
       waits_ = first && request_.window && request_.window->first > 1;

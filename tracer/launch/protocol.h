@@ -73,6 +73,7 @@ inline constexpr const char* kPlans = "plans";
 inline constexpr const char* kReturnsPerSite = "returns_per_site";
 inline constexpr const char* kRecording = "recording";
 inline constexpr const char* kOpAgent = "op_agent";
+inline constexpr const char* kTensors = "tensors";  ///< Bytes for the journal of tensors, or 0.
 inline constexpr const char* kActivityAgent = "activity_agent";
 inline constexpr const char* kCudaCallsAgent = "cuda_calls_agent";
 inline constexpr const char* kFiles = "files";

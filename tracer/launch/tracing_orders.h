@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -19,6 +20,13 @@ namespace optrace {
 /// The default number of bytes that tracing may take in a process.
 constexpr std::uint64_t kTargetBytes = 64ULL << 20;
 
+/// The number of bytes of the journal of tensors, if one is kept. All op records together have 64
+/// MiB (op_record_store.cpp).
+constexpr std::uint64_t journal_bytes(std::uint64_t target_bytes) {
+  constexpr std::uint64_t kShare = 8;
+  return std::min(target_bytes / kShare, std::uint64_t{40} << 20);
+}
+
 /// The number of these bytes that a process shares with the command for its recording. The rest is
 /// for names of Python functions, which are stored elsewhere and never take more.
 constexpr std::uint64_t region_bytes(std::uint64_t target_bytes) {
@@ -34,6 +42,9 @@ class TracingOrders {
   /// compiled or loaded for the process, as sentences for the trace's warnings; empty if it may.
   TracingOrders(ProbeSession& session, ProbeMode probes, const DryRun* dry_run,
                 const std::filesystem::path& root = {}, std::string builds_nothing = {});
+
+  /// The recording contains the journal of tensors, of at most `bytes`.
+  void keep_tensors(std::uint64_t bytes) { journal_bytes_ = bytes; }
 
   /// Plans probes and builds the agents for ops and devices, for a process whose first message was
   /// `greeting` ("torch", "modules", "cuda"). Throws Error.
@@ -65,6 +76,7 @@ class TracingOrders {
   const std::string builds_nothing_;
   bool cuda_ = false;
   std::uint32_t returns_per_site_ = 0;
+  std::uint64_t journal_bytes_ = 0;
   std::vector<std::filesystem::path> plans_;
   TargetAgents agents_;
 };

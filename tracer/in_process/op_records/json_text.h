@@ -65,6 +65,11 @@ class JsonText {
     text_ += '"';
   }
 
+  /// Adds values that are JSON already, separated by commas.
+  void values(const std::string& json) {
+    if (!json.empty()) raw(json.c_str());
+  }
+
   const std::string& text() const { return text_; }
 
  private:

@@ -12,6 +12,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -35,6 +36,8 @@
 #include "tracer/in_process/op_records/json_text.h"
 #include "tracer/in_process/op_records/library_calls.h"
 #include "tracer/in_process/op_records/repeated_calls.h"
+#include "tracer/in_process/op_records/tensor_facts.h"
+#include "tracer/in_process/op_records/tensor_journal.h"
 
 // The callbacks run in the middle of an op and only read. They call no op or tensor method that
 // could dispatch or call Python, take no GIL, keep no reference after they return, throw nothing
@@ -64,23 +67,14 @@ constexpr std::size_t kMaxTracked = 32;
 constexpr std::uint32_t kManyRecords = 512;
 constexpr std::uint32_t kTooManyRecords = 2048;
 
-// The methods called here are not const members in PyTorch 2.6.
-std::uint64_t raw(c10::DispatchKeySet keys) {
-  return keys.raw_repr();
-}
-c10::ScalarType scalar_type(caffe2::TypeMeta type) {
-  return type.toScalarType();
-}
-
-enum class Precision : std::uint8_t { everything = 0, no_values = 1, no_shapes = 2 };
-
 // Meaning of an integer argument according to the schema.
 enum class ArgumentKind : std::uint8_t { plain, dtype, layout, memory_format };
 
 struct ArgumentName {
   std::string name;
   ArgumentKind kind = ArgumentKind::plain;
-  bool written = false;
+  bool written = false;            // Or may be written.
+  bool written_by_schema = false;  // The schema says so.
 };
 
 // A function named by RecordFunction: an op, or a function without a schema (a custom autograd
@@ -228,7 +222,9 @@ class Table {
       if (type.rfind("ScalarType", 0) == 0) kind = ArgumentKind::dtype;
       if (type.rfind("Layout", 0) == 0) kind = ArgumentKind::layout;
       if (type.rfind("MemoryFormat", 0) == 0) kind = ArgumentKind::memory_format;
-      callee->arguments.push_back({argument.name(), kind, writes_to(schema, argument)});
+      const bool by_schema = writes_to(argument);
+      callee->arguments.push_back(
+          {argument.name(), kind, by_schema || may_write_to(schema, argument), by_schema});
     }
     callee->writes = std::any_of(callee->arguments.begin(), callee->arguments.end(),
                                  [](const ArgumentName& argument) { return argument.written; });
@@ -238,15 +234,17 @@ class Table {
     return callee;
   }
 
-  // Schemas outside of aten (c10d's, for example) do not tell what they write to, nor do those of
-  // aten for the statistics of batch normalization and the noise of rrelu.
-  static bool writes_to(const c10::FunctionSchema& schema, const c10::Argument& argument) {
+  static bool writes_to(const c10::Argument& argument) {
     const auto is_written = [](const c10::AliasInfo& alias) { return alias.isWrite(); };
     const c10::AliasInfo* const alias = argument.alias_info();
-    if (alias != nullptr &&
-        (alias->isWrite() ||
-         std::any_of(alias->containedTypes().begin(), alias->containedTypes().end(), is_written)))
-      return true;
+    return alias != nullptr &&
+           (alias->isWrite() || std::any_of(alias->containedTypes().begin(),
+                                            alias->containedTypes().end(), is_written));
+  }
+
+  // Schemas outside of aten (c10d's, for example) do not tell what they write to, nor do those of
+  // aten for the statistics of batch normalization and the noise of rrelu.
+  static bool may_write_to(const c10::FunctionSchema& schema, const c10::Argument& argument) {
     return schema.name().rfind("aten::", 0) != 0 || argument.name().rfind("running_", 0) == 0 ||
            argument.name() == "noise";
   }
@@ -309,6 +307,7 @@ class ThreadCache {
 
   // The number of ops and autograd nodes that the thread is in.
   std::uint32_t depth = 0;
+  JournalThread journal;
 
   Callee* callee_of(const at::RecordFunction& function) {
     const char* const name = function.name();
@@ -336,98 +335,6 @@ class ThreadCache {
   KnownOp ops_[kKnownOps];
   SeenCalls seen_calls_;
 };
-
-// Gives access to protected members of TensorImpl.
-struct TensorMembers : c10::TensorImpl {
-  static bool custom_sizes(const c10::TensorImpl& tensor) {
-    return (tensor.*(&TensorMembers::matches_policy))(SizesStridesPolicy::CustomSizes);
-  }
-  static bool custom_strides(const c10::TensorImpl& tensor) {
-    return (tensor.*(&TensorMembers::matches_policy))(SizesStridesPolicy::CustomStrides);
-  }
-  static std::optional<c10::Device> device(const c10::TensorImpl& tensor) {
-    return tensor.*(&TensorMembers::device_opt_);
-  }
-  static std::int64_t offset(const c10::TensorImpl& tensor) {
-    return tensor.*(&TensorMembers::storage_offset_);
-  }
-};
-
-struct TensorFacts {
-  explicit TensorFacts(const c10::TensorImpl& tensor)
-      : keys(tensor.key_set()),
-        dtype(tensor.dtype()),
-        device(TensorMembers::device(tensor)),
-        requires_grad(tensor.requires_grad()) {
-    if (tensor.has_symbolic_sizes_strides()) return;
-    // A tensor with its own policy may call Python or compute. PyTorch's own wrappers, however,
-    // store valid values in the usual place.
-    const bool wrapper =
-        keys.has(c10::DispatchKey::Functionalize) || keys.has(c10::DispatchKey::FuncTorchBatched);
-    has_shape = wrapper || !TensorMembers::custom_sizes(tensor);
-    has_strides = wrapper || !TensorMembers::custom_strides(tensor);
-    if (has_shape) shape = tensor.sizes_default();
-    if (has_strides) strides = tensor.strides_default();
-  }
-
-  void add_to(Fingerprint& fingerprint, Precision precision) const {
-    fingerprint.add(raw(keys));
-    const std::uint64_t where =
-        device ? (static_cast<std::uint64_t>(static_cast<std::uint8_t>(device->type())) << 8U) |
-                     static_cast<std::uint8_t>(device->index())
-               : 0xFFFF;
-    const std::uint64_t type =
-        dtype.isScalarType() ? static_cast<std::uint64_t>(scalar_type(dtype)) : 0xFF;
-    const bool shaped = precision < Precision::no_shapes;
-    fingerprint.add((where << 48U) | (type << 32U) |
-                    (static_cast<std::uint64_t>(requires_grad) << 31U) |
-                    (static_cast<std::uint64_t>(has_shape) << 30U) |
-                    (static_cast<std::uint64_t>(has_strides) << 29U) | shape.size());
-    if (!shaped) return;
-    for (const std::int64_t size : shape) fingerprint.add(static_cast<std::uint64_t>(size));
-    for (const std::int64_t stride : strides) fingerprint.add(static_cast<std::uint64_t>(stride));
-  }
-
-  void write(JsonText& json, Precision precision) const;
-
-  // Returns true if the tensor's values are those in its storage, for every op.
-  bool is_plain() const {
-    return has_shape && has_strides && device && (device->is_cpu() || device->is_cuda()) &&
-           !keys.has_any(c10::DispatchKeySet(
-               {c10::DispatchKey::Python, c10::DispatchKey::Functionalize,
-                c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper}));
-  }
-
-  c10::DispatchKeySet keys;
-  caffe2::TypeMeta dtype;
-  std::optional<c10::Device> device;
-  bool requires_grad;
-  bool has_shape = false;
-  bool has_strides = false;
-  c10::IntArrayRef shape;
-  c10::IntArrayRef strides;
-};
-
-// Returns the name in Python's spelling.
-std::string dtype_name(c10::ScalarType type) {
-  static const std::unordered_map<std::string, const char*> names{{"Byte", "uint8"},
-                                                                  {"Char", "int8"},
-                                                                  {"Short", "int16"},
-                                                                  {"Int", "int32"},
-                                                                  {"Long", "int64"},
-                                                                  {"Half", "float16"},
-                                                                  {"Float", "float32"},
-                                                                  {"Double", "float64"},
-                                                                  {"ComplexHalf", "complex32"},
-                                                                  {"ComplexFloat", "complex64"},
-                                                                  {"ComplexDouble", "complex128"}};
-  std::string name = c10::toString(type);
-  const auto found = names.find(name);
-  if (found != names.end()) return found->second;
-  for (char& letter : name)
-    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
-  return name;
-}
 
 const char* layout_name(c10::Layout layout) {
   switch (layout) {
@@ -465,47 +372,6 @@ const char* memory_format_name(c10::MemoryFormat format) {
     default:
       return "unknown";
   }
-}
-
-void write_sizes(JsonText& json, bool known, c10::IntArrayRef sizes) {
-  if (!known) {
-    json.null();
-    return;
-  }
-  json.open('[');
-  for (const std::int64_t size : sizes) json.number(size);
-  json.close(']');
-}
-
-void TensorFacts::write(JsonText& json, Precision precision) const {
-  const bool shaped = precision < Precision::no_shapes;
-  json.key("tensor");
-  json.open('{');
-  json.key("shape");
-  write_sizes(json, has_shape && shaped, shape);
-  json.key("strides");
-  write_sizes(json, has_strides && shaped, strides);
-  json.key("dtype");
-  if (dtype.isScalarType())
-    json.string(dtype_name(scalar_type(dtype)));
-  else
-    json.null();
-  json.key("device");
-  if (device)
-    json.string(device->str());
-  else
-    json.null();
-  json.key("requires_grad");
-  json.boolean(requires_grad);
-  json.key("keys");
-  json.number(raw(keys));
-  json.close('}');
-}
-
-// Returns null for an undefined tensor, which represents a missing value.
-const c10::TensorImpl* tensor_in(const c10::IValue& value) {
-  const c10::TensorImpl* const tensor = value.unsafeToTensorImpl();
-  return tensor == c10::UndefinedTensorImpl::singleton() ? nullptr : tensor;
 }
 
 void write_typed(JsonText& json, const char* type) {
@@ -599,10 +465,6 @@ struct TrackedTensor {
   std::uint32_t argument;
 };
 
-const c10::StorageImpl* storage_of(const c10::TensorImpl& tensor) {
-  return tensor.unsafe_storage() ? tensor.unsafe_storage().unsafeGetStorageImpl() : nullptr;
-}
-
 // An op between its begin and its end.
 class RunningOp final : public at::ObserverContext {
  public:
@@ -615,6 +477,9 @@ class RunningOp final : public at::ObserverContext {
   void set_repeated() { repeated_ = true; }
   Callee* callee() const { return callee_; }
   void set_callee(Callee* callee) { callee_ = callee; }
+  // The call in the journal of tensors, or null.
+  JournalCall* journal_call() const { return journal_call_.get(); }
+  void set_journal_call(std::unique_ptr<JournalCall> call) { journal_call_ = std::move(call); }
 
   void track(const c10::TensorImpl& tensor, std::uint32_t argument) {
     if (count_ == kMaxTracked) {
@@ -653,6 +518,7 @@ class RunningOp final : public at::ObserverContext {
   bool repeated_ = false;
   bool all_tracked_ = true;
   Callee* callee_ = nullptr;
+  std::unique_ptr<JournalCall> journal_call_;
   TrackedTensor tracked_[kMaxTracked];  ///< The first `count_` are set.
 };
 
@@ -691,6 +557,14 @@ class Arguments {
       json.close('}');
     }
     json.close(']');
+  }
+
+  void add_to(JournalCall& call) const {
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      const bool named = callee_ != nullptr && i < callee_->arguments.size();
+      tensor_journal::add_argument(call, named ? callee_->arguments[i].name.c_str() : nullptr,
+                                   named && callee_->arguments[i].written_by_schema, values_[i]);
+    }
   }
 
   // Keys of all tensors and generators, computed as in DispatchKeyExtractor.h.
@@ -876,6 +750,13 @@ std::uint32_t record_of_call(const at::RecordFunction& function, ThreadCache& ca
   fingerprint.add(reinterpret_cast<std::uintptr_t>(callee));
   fingerprint.add(static_cast<std::uint64_t>(precision));
   arguments.add_to(fingerprint, &op);
+  if (JournalCall* const call = op.journal_call()) {
+    arguments.add_to(*call);
+    // With a journal, each place that calls the op has records of its own.
+    fingerprint.add(call->outer.record);
+    if (call->outer.call == 0)
+      fingerprint.add((static_cast<std::uint64_t>(cache.journal.file) << 32U) | cache.journal.line);
+  }
   fingerprint.add(raw(thread.keys.included_));
   fingerprint.add(raw(thread.keys.excluded_));
   fingerprint.add((static_cast<std::uint64_t>(thread.dispatch_modes) << 2U) |
@@ -932,6 +813,20 @@ class Results {
     fingerprint.add(is_repeated() ? 1 : 0);
   }
 
+  void add_to(JournalCall& call) const {
+    for (const c10::IValue& value : values_) {
+      if (value.isTensor()) {
+        add_to(call, value);
+      } else if (value.isList()) {
+        std::size_t left = kMaxElements;
+        for (const c10::IValue& element : value.toListRef()) {
+          if (!element.isTensor() || left-- == 0) break;
+          add_to(call, element);
+        }
+      }
+    }
+  }
+
   // True after add_to(), if one of the results is a new tensor.
   bool has_new_tensor() const { return has_new_tensor_; }
 
@@ -980,6 +875,18 @@ class Results {
       const std::string kind = value.tagKind();
       fingerprint.add(kind.data(), kind.size());
     }
+  }
+
+  void add_to(JournalCall& call, const c10::IValue& value) const {
+    const c10::TensorImpl* const tensor = tensor_in(value);
+    if (tensor == nullptr) return;
+    const RunningOp::Relation relation = op_.relation_of(*tensor);
+    const bool of_argument =
+        (relation.name == RunningOp::kAlias || relation.name == RunningOp::kView) &&
+        relation.argument < op_.callee()->arguments.size();
+    tensor_journal::add_result(
+        call, *tensor, relation.name,
+        of_argument ? op_.callee()->arguments[relation.argument].name.c_str() : nullptr);
   }
 
   void write(JsonText& json, const c10::IValue& value, bool outermost) const {
@@ -1041,6 +948,7 @@ std::uint32_t record_of_results(const at::RecordFunction& function, ThreadCache&
   fingerprint.add(reinterpret_cast<std::uintptr_t>(callee) + 1);
   fingerprint.add(static_cast<std::uint64_t>(precision));
   results.add_to(fingerprint);
+  if (JournalCall* const call = op.journal_call()) results.add_to(*call);
   if (callee->may_return_view && results.has_new_tensor())
     callee->made_tensor.store(true, std::memory_order_relaxed);
   return cache.id_of(fingerprint, op.recording(), callee,
@@ -1081,6 +989,12 @@ std::uint64_t whereabouts(const at::RecordFunction& function) {
   return (place << 32U) | (function.threadId() & 0xFFFF'FFFFU);
 }
 
+void note_in_journal(const at::RecordFunction& function, std::uint32_t record, JournalCall& call) {
+  call.record = record;
+  call.sequence = function.seqNr();
+  call.thread = is_node(function) ? function.forwardThreadId() : function.threadId();
+}
+
 std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
   const std::uint32_t recording = recording_number.load(std::memory_order_acquire);
   if (recording % 2 == 0) return nullptr;
@@ -1092,9 +1006,14 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
     const Unseen unseen;
     ThreadCache* const cache = ThreadCache::get();
     op = std::make_unique<RunningOp>(recording, cache == nullptr ? 0 : cache->depth++);
-    if (cache != nullptr)
+    if (cache != nullptr) {
+      if (tensor_journal::is_on())
+        op->set_journal_call(tensor_journal::begin(cache->journal, is_node(function)));
       record = is_node(function) ? record_of_node(function, *cache, recording)
                                  : record_of_call(function, *cache, *op);
+      if (JournalCall* const call = op->journal_call()) note_in_journal(function, record, *call);
+      cache->journal.record = record;
+    }
   } catch (...) {
     // Out of memory, or an unexpected property of this PyTorch: the call is still counted.
     record = 0;
@@ -1118,6 +1037,11 @@ void end(const at::RecordFunction& function, at::ObserverContext* context) {
   try {
     const Unseen unseen;
     if (cache != nullptr && !is_node(function)) record = record_of_results(function, *cache, *op);
+    if (cache != nullptr && op->journal_call() != nullptr) {
+      const char* const name =
+          op->callee() != nullptr ? op->callee()->name.c_str() : function.name();
+      tensor_journal::end(cache->journal, *op->journal_call(), name, is_node(function));
+    }
   } catch (...) {
     record = 0;
   }
@@ -1169,8 +1093,17 @@ at::CallbackHandle callbacks = at::INVALID_CALLBACK_HANDLE;
 // a thread that does not exist in it.
 void watch_forks() {
   static const int result = pthread_atfork(
-      [] { Table::get().lock(); }, [] { Table::get().unlock(); },
       [] {
+        Table::get().lock();
+        tensor_journal::lock();
+      },
+      [] {
+        tensor_journal::unlock();
+        Table::get().unlock();
+      },
+      [] {
+        tensor_journal::unlock();
+        tensor_journal::forget();
         Table::get().unlock();
         const std::uint32_t recording = recording_number.load(std::memory_order_relaxed);
         recording_number.store(recording + recording % 2, std::memory_order_relaxed);
@@ -1192,6 +1125,7 @@ int enable() {
           .needsInputs(true)
           .needsOutputs(true)
           .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
+  tensor_journal::start(agent);
   watch_library_calls(agent, reinterpret_cast<const void*>(&at::removeCallback));
   return 0;
 }
@@ -1202,6 +1136,7 @@ int disable() {
   recording_number.fetch_add(1);
   at::removeCallback(callbacks);
   callbacks = at::INVALID_CALLBACK_HANDLE;
+  tensor_journal::stop(agent);
   return 0;
 }
 
@@ -1250,6 +1185,20 @@ int optrace_ops_use(const optrace_op_functions* functions) {
   optrace_ops::agent = *functions;
   optrace_ops::usable.store(true);
   return 0;
+}
+
+int optrace_ops_keep_tensors(void* tensor_type, void* parameter_type, const char* not_own,
+                             std::uint64_t most) {
+  return optrace_ops::without_exceptions([&] {
+    optrace_ops::PythonSettings settings{tensor_type, parameter_type};
+    for (std::string_view rest = not_own; !rest.empty();) {
+      const std::size_t end = std::min(rest.find('\n'), rest.size());
+      if (end != 0) settings.not_own.emplace_back(rest.substr(0, end));
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+    optrace_ops::tensor_journal::request(settings, most);
+    return 0;
+  });
 }
 
 int optrace_ops_enable() {

@@ -167,13 +167,14 @@ class Agent:
         self.check("sharing memory with the command",
                    self._library.optrace_agent_share(descriptor, size))
 
-    def record_ops(self, path):
-        """Records ops, too, from the next start on.
+    def record_ops(self, path, tensors=0):
+        """Records ops, too, from the next start on; also up to `tensors`
+        bytes of the journal of tensors.
 
         Returns sentences on missing data, empty on success.
         """
         try:
-            self.start, self.stop = load_op_records(self._library, path)
+            self.start, self.stop = load_op_records(self._library, path, tensors)
         except OSError as error:
             return ["Op records are missing: the library that records them can't be loaded (%s)."
                     % first_line(error)]

@@ -69,7 +69,8 @@ class _Tracing:
             # A thread that makes no system call prevents the int3s of all plans from becoming
             # jumps; waiting for it once is enough.
             agent.use_jumps = agent.use_jumps and agent.counters().jumps != 0
-        warnings = agent.record_ops(order[Key.OP_AGENT]) if order[Key.OP_AGENT] else []
+        warnings = (agent.record_ops(order[Key.OP_AGENT], order[Key.TENSORS])
+                    if order[Key.OP_AGENT] else [])
         if order[Key.ACTIVITY_AGENT]:
             warnings += agent.record_device_activity(order[Key.ACTIVITY_AGENT], self._torch)
         if order[Key.CUDA_CALLS_AGENT]:

@@ -3,12 +3,14 @@
 """
 import ctypes
 import os
+import sys
 
 
-def load_op_records(agent, path):
+def load_op_records(agent, path, tensors=0):
     """Returns the bare C functions that start and stop a recording with op records.
 
-    `agent` is the agent's own library. Raises OSError if the library at `path` can't be used.
+    `agent` is the agent's own library. Recordings contain up to `tensors` bytes of the journal of
+    tensors. Raises OSError if the library at `path` can't be used.
     """
     library = ctypes.PyDLL(path)
     functions = _Functions(*[ctypes.cast(getattr(agent, "optrace_agent_" + name), ctypes.c_void_p)
@@ -16,7 +18,19 @@ def load_op_records(agent, path):
     result = library.optrace_ops_use(ctypes.byref(functions))
     if result != 0:
         raise OSError(-result, os.strerror(-result))
+    _keep_tensors(library, tensors)
     return library.optrace_ops_start, library.optrace_ops_stop
+
+
+def _keep_tensors(library, most):
+    torch = sys.modules["torch"]
+    folders = [os.path.dirname(os.path.abspath(os.__file__)),
+               os.path.dirname(os.path.abspath(torch.__file__))]
+    result = library.optrace_ops_keep_tensors(
+        ctypes.py_object(torch.Tensor), ctypes.py_object(torch.nn.Parameter),
+        "".join(folder + "/\n" for folder in folders).encode(), ctypes.c_uint64(most))
+    if result != 0:
+        raise OSError(-result, os.strerror(-result))
 
 
 def dispatch_tables(torch, ops):

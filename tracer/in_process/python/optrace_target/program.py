@@ -138,7 +138,8 @@ class Program:
             agent.place(plan, not late)
             # Waiting once for a thread that makes no system call is enough.
             agent.use_jumps = agent.use_jumps and (not late or agent.counters().jumps != 0)
-        warnings = agent.record_ops(order[Key.OP_AGENT]) if order[Key.OP_AGENT] else []
+        warnings = (agent.record_ops(order[Key.OP_AGENT], order[Key.TENSORS])
+                    if order[Key.OP_AGENT] else [])
         if order[Key.ACTIVITY_AGENT]:
             warnings += agent.record_device_activity(order[Key.ACTIVITY_AGENT], self._torch)
         if order[Key.CUDA_CALLS_AGENT]:

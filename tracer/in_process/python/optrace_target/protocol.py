@@ -76,6 +76,7 @@ class Key:
     RETURNS_PER_SITE = "returns_per_site"
     RECORDING = "recording"
     OP_AGENT = "op_agent"
+    TENSORS = "tensors"  # The most bytes of the journal of tensors; 0: none.
     ACTIVITY_AGENT = "activity_agent"
     CUDA_CALLS_AGENT = "cuda_calls_agent"
     FILES = "files"

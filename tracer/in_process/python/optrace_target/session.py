@@ -138,7 +138,8 @@ class _Tracer:
 
             self._agent = Agent(self._request[Key.AGENT], self._request[Key.USE_JUMPS])
             if order[Key.OP_AGENT]:
-                self._warnings += self._agent.record_ops(order[Key.OP_AGENT])
+                self._warnings += self._agent.record_ops(order[Key.OP_AGENT],
+                                                         order[Key.TENSORS])
             if order[Key.ACTIVITY_AGENT]:
                 self._warnings += self._agent.record_device_activity(order[Key.ACTIVITY_AGENT])
             if order[Key.CUDA_CALLS_AGENT]:

@@ -1,0 +1,131 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "tracer/trace/trace.h"
+
+namespace optrace {
+
+/// A line of the program. Unknown if `line` is 0.
+struct ProgramLine {
+  std::string file;
+  std::uint64_t line = 0;
+};
+
+/// A tensor as it was at the begin or at the end of a call.
+struct JournalTensor {
+  std::string name;               ///< Of the argument; empty for a result.
+  nlohmann::json shape, strides;  ///< Lists of numbers, or null if unknown.
+  std::string dtype, device;      ///< Empty if unknown.
+  std::uint64_t version = 0;      ///< The version counter.
+  std::uint64_t storage = 0;      ///< The number of its storage; 0: none, or unknown.
+  std::int64_t offset = 0;        ///< In elements.
+  bool requires_grad = false;
+  bool written = false;  ///< The op writes to this argument.
+  std::string relation;  ///< Of a result: "fresh", "view", "alias", or empty.
+  std::string of;        ///< The argument that it is a view or an alias of.
+};
+
+/// A call of an op, or an autograd node that ran.
+struct JournalCall {
+  std::uint64_t number = 0;
+  std::uint64_t outer = 0;   ///< Number of the call that it was made in; 0: none.
+  std::uint32_t record = 0;  ///< Its op record; 0: none.
+  /// Autograd's number of the node that the call makes, or that runs, and of the thread on which
+  /// the node was made.
+  std::optional<std::pair<std::uint64_t, std::uint64_t>> node;
+  bool is_node = false;
+  std::string name;  ///< `aten::add.Tensor`, `AddBackward0`.
+  ProgramLine line;  ///< Only for a call outside of all others.
+  std::vector<JournalTensor> arguments, results;
+};
+
+/// A storage, from when it was first seen to its end.
+struct JournalStorage {
+  std::uint64_t number = 0;
+  std::uint64_t bytes = 0;  ///< The last size.
+  std::uint64_t largest = 0;
+  std::string device;
+  std::uint64_t born = 0;            ///< The call in which it was first seen; 0: outside of all.
+  bool existed = false;              ///< It existed before that call.
+  std::vector<std::uint64_t> saved;  ///< The calls in which autograd saved it for their backward.
+  bool ended = false;
+  /// The call in which it ended, or before which, if it ended outside of calls. Both 0: at the end
+  /// of the recording.
+  std::uint64_t ended_during = 0, ended_before = 0;
+};
+
+/// A variable that has begun to refer to a tensor, or to another one. Without a tensor, it no
+/// longer refers to one.
+struct JournalVariable {
+  std::string name;
+  std::string function;  ///< Empty for a variable of a module.
+  std::string file;
+  std::uint64_t after = 0;     ///< The last call that ended before this was seen.
+  std::uint64_t identity = 0;  ///< Equal for variables that refer to the same tensor at a time.
+  std::optional<JournalTensor> tensor;
+};
+
+/// The largest sum of the sizes of the storages that a device had at one time.
+struct PeakMemory {
+  std::uint64_t bytes = 0;
+  std::uint64_t call = 0;  ///< The call that made the last of them; 0: outside of calls.
+  std::vector<std::uint64_t> storages;  ///< The largest first.
+};
+
+/// A trace's journal of tensors (docs/trace-format.md). Invalid entries are skipped.
+struct TensorJournal {
+  std::vector<JournalCall> calls;  ///< In the order of their ends.
+  std::map<std::uint64_t, JournalStorage> storages;
+  std::vector<JournalVariable> variables;   ///< In the order in which they were seen.
+  std::map<std::string, PeakMemory> peaks;  ///< By device.
+  bool full = false;                        ///< It ended early for lack of room.
+
+  const JournalCall* call(std::uint64_t number) const;
+  /// Returns the name of the node that the call made, if it ran; else an empty string.
+  std::string node_made_by(const JournalCall& call) const;
+  /// Returns the outermost call that contains the call, or null.
+  const JournalCall* outermost(std::uint64_t number) const;
+  /// Returns the calls made directly in a call.
+  std::vector<const JournalCall*> inside(std::uint64_t number) const;
+
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::string>
+      nodes;                                                  ///< Names of those that ran.
+  std::unordered_map<std::uint64_t, std::size_t> places;      ///< Indexes of the calls, by number.
+  std::unordered_multimap<std::uint64_t, std::size_t> inner;  ///< By the number of the outer call.
+};
+
+/// Returns true if the trace has a journal, without reading it.
+bool has_tensor_journal(const Trace& trace);
+
+/// Returns nullopt if the trace has no journal.
+std::optional<TensorJournal> read_tensor_journal(const Trace& trace);
+
+/// A copy of a tensor's data into another storage.
+struct TensorCopy {
+  std::uint64_t from = 0, to = 0;  ///< Storages.
+  std::uint64_t call = 0;          ///< The innermost call that copies.
+  std::string reason;  ///< "device: cpu to cuda:0", "dtype: ...", "layout: ...", or "requested".
+};
+
+/// Returns the copies that a call makes itself; those in its inner calls are not among them.
+std::vector<TensorCopy> copies_of(const TensorJournal& journal, const JournalCall& call);
+
+/// Returns `3×4 float32 cpu, storage #1 +0`.
+std::string tensor_text(const JournalTensor& tensor);
+
+/// The tensor in a report's JSON (docs/report-format.md), and back. The input is untrusted.
+nlohmann::json tensor_json(const JournalTensor& tensor);
+JournalTensor tensor_of(const nlohmann::json& object);
+
+}  // namespace optrace

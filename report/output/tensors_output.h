@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report/model/tensor_journal.h"
+#include "report/output/terminal_text.h"
+#include "report/tensors/variable_story.h"
+
+namespace optrace {
+
+/// The answer of `optrace tensors`.
+struct TensorsAnswer {
+  TensorJournal journal;
+  std::string name;                    ///< The value of --name; empty: all variables.
+  std::vector<VariableStory> stories;  ///< Of the journal.
+  std::string torch;                   ///< The version of torch.
+};
+
+/// For people: the stories of a variable, or the variables, copies, storages and peaks of the
+/// program.
+std::string to_text(const TensorsAnswer& answer, const TerminalStyle& style);
+
+/// For programs: schema optrace.tensors/1.
+std::string to_json(const TensorsAnswer& answer);
+
+}  // namespace optrace

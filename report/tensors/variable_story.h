@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/model/tensor_journal.h"
+
+namespace optrace {
+
+/// A copy of data, with the call that the program made for it.
+struct ReasonedCopy {
+  TensorCopy copy;
+  const JournalCall* asked = nullptr;  ///< The outermost call.
+  std::vector<std::string> through;    ///< The ops from `asked` to the copying one.
+};
+
+/// Returns all copies between storages, in the order of the program.
+std::vector<ReasonedCopy> all_copies(const TensorJournal& journal);
+
+/// A variable that refers to the same storage as another one.
+struct SharedMemory {
+  const JournalVariable* variable = nullptr;
+  bool same_tensor = false;  ///< Both refer to one tensor; otherwise, to views of one storage.
+};
+
+/// A call that made, returned or changed data that a variable's tensor has or was copied from.
+struct StoryStep {
+  const JournalCall* call = nullptr;  ///< An outermost call.
+  std::vector<ReasonedCopy> copies;   ///< Made inside the call, to a storage of the story.
+};
+
+/// Where a variable's tensor is, and how it got there.
+struct VariableStory {
+  const JournalVariable* variable = nullptr;  ///< Its last tensor.
+  bool at_end = false;                        ///< It still referred to it at the end.
+  std::vector<SharedMemory> shared;           ///< When it last referred to it.
+  /// The copy that filled its storage, if there is one, and the copies of it to other storages.
+  std::vector<ReasonedCopy> copied_from, copied_to;
+  std::vector<StoryStep> steps;  ///< In the order of the program.
+};
+
+/// Returns the stories of the variables that have the name, which is `x`, or `f.x` for a variable
+/// of a function; all variables for an empty name. One for each module or function that has one.
+std::vector<VariableStory> stories_of(const TensorJournal& journal, std::string_view name);
+
+/// Returns the full name of a variable: `x`, `f.x`.
+std::string full_name(const JournalVariable& variable);
+
+/// Returns the names of the variables that have referred to a storage, for each storage.
+std::map<std::uint64_t, std::vector<std::string>> names_of_storages(const TensorJournal& journal);
+
+}  // namespace optrace

@@ -1,0 +1,165 @@
+#include "src/commands/tensors_command.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "platform/error.h"
+#include "platform/printable_text.h"
+#include "report/model/json_fields.h"
+#include "report/output/tensors_output.h"
+#include "src/choices/python_choice.h"
+#include "src/commands/program_to_run.h"
+#include "src/options/common_options.h"
+#include "src/options/dry_run_options.h"
+#include "src/terminal/command_output.h"
+#include "src/terminal/standard_output.h"
+#include "src/terminal/terminal.h"
+#include "tracer/launch/program_tracer.h"
+
+namespace optrace {
+namespace {
+
+// The journal of tensors takes an eighth of the memory of a traced process.
+constexpr std::uint64_t kUsualTargetBytes = 256ULL << 20;
+
+struct TensorsOptions {
+  std::vector<std::string> program;
+  std::string name;
+  std::string format = "text";
+  std::string file;
+  std::string python;
+  DryRunOptions dry_run;
+  std::uint64_t target_bytes = kUsualTargetBytes;
+  TerminalOptions terminal;
+};
+
+/// Takes `--name NAME` from the begin of the program's own arguments, unless it was given before
+/// the program.
+void take_name(TensorsOptions& options) {
+  std::vector<std::string>& program = options.program;
+  if (!options.name.empty() || program.empty()) return;
+  const std::size_t own = program[0] == "-c" || program[0] == "-m" ? 2 : 1;
+  if (program.size() <= own) return;
+  constexpr std::string_view kOption = "--name";
+  const auto first = program.begin() + static_cast<std::ptrdiff_t>(own);
+  if (*first == kOption && program.size() > own + 1) {
+    options.name = *(first + 1);
+    program.erase(first, first + 2);
+  } else if (first->starts_with("--name=")) {
+    options.name = first->substr(kOption.size() + 1);
+    program.erase(first);
+  }
+}
+
+Trace trace_of(ProgramResult& result) {
+  for (TracedProcess& process : result.processes) {
+    if (!process.is_main) continue;
+    if (process.trace) return std::move(*process.trace);
+    throw Error(ExitStatus::failed, fmt::format("the program was not traced: {}", process.problem),
+                process.remedy);
+  }
+  throw Error(ExitStatus::failed, "the program never imported torch, so it has no tensors",
+              "Give a program that uses torch.");
+}
+
+TensorsAnswer answer_of(const Trace& trace, const std::string& name) {
+  auto journal = read_tensor_journal(trace);
+  if (!journal) {
+    const nlohmann::json& warnings = list_at(trace.meta, "warnings");
+    throw Error(ExitStatus::failed, "the trace has no record of tensors",
+                warnings.empty() || !warnings[0].is_string() ? "The program called no op of torch."
+                                                             : warnings[0].get<std::string>());
+  }
+  TensorsAnswer answer;
+  answer.journal = std::move(*journal);
+  answer.name = name;
+  answer.torch = text_at(object_at(trace.meta, "torch"), "version");
+  answer.stories = stories_of(answer.journal, name);
+  if (!name.empty() && answer.stories.empty()) {
+    std::set<std::string> known;
+    for (const JournalVariable& variable : answer.journal.variables)
+      if (variable.tensor) known.insert(printable(full_name(variable)));
+    throw Error(ExitStatus::usage,
+                fmt::format("no variable '{}' of the program refers to a tensor", printable(name)),
+                known.empty() ? "The program has no variable that does."
+                              : fmt::format("Those that do: {}.", fmt::join(known, ", ")));
+  }
+  return answer;
+}
+
+void run(TensorsOptions& options) {
+  take_name(options);
+  require_program(options.program, "optrace tensors");
+  ProgramRequest request;
+  request.arguments = options.program;
+  request.tensors = true;
+  request.output_to_error = true;
+  request.python = choose_python(options.python).path;
+  request.target_bytes = options.target_bytes;
+  CommandOutput output(options.file);
+  if (options.dry_run.asked_for()) request.dry_run = dry_run_of(options.dry_run, request.python);
+  ProgramResult result = run_program(request, [](const ProgramProgress&) {});
+  const Trace trace = trace_of(result);
+  const TensorsAnswer answer = answer_of(trace, options.name);
+  const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
+  output.write_whole(options.format == "json"
+                         ? to_json(answer)
+                         : to_text(answer, style_for(options.terminal, target)));
+  output.commit();
+  if (const int status = exit_status_of(result); status != 0) {
+    write_message(fmt::format("the program ended with exit status {}", status),
+                  "The answer covers what it did until then.");
+    throw CLI::RuntimeError(static_cast<int>(ExitStatus::failed));
+  }
+}
+
+}  // namespace
+
+std::size_t add_tensors_command(CLI::App& app, std::span<char* const> arguments) {
+  const auto options = std::make_shared<TensorsOptions>();
+  CLI::App* const command =
+      app.add_subcommand("tensors", "Show where a program's tensors are: storages, views, copies");
+  command->footer(
+      "The program is SCRIPT, -m MODULE or -c CODE, as for python; its own arguments follow:\n"
+      "  optrace tensors -c 'import torch; x = torch.rand(3, 4); y = x.t().contiguous().view(-1)' "
+      "--name y\n"
+      "  optrace tensors train.py\n"
+      "  optrace tensors --name forward.x train.py --epochs 1\n"
+      "--name is also accepted directly after the program. The program's standard output goes to\n"
+      "standard error.");
+  command
+      ->add_option("--name", options->name,
+                   "Follow this variable of the program: x, or f.x for that of a\nfunction f. "
+                   "Default: all variables, copies and storages")
+      ->type_name("NAME");
+  add_text_or_json_options(*command, options->format, "optrace.tensors/1");
+  add_output_file_option(*command, options->file);
+  add_dry_run_options(*command, options->dry_run);
+  constexpr std::uint64_t kLeast = std::uint64_t{4} << 20U;
+  add_size_option(
+      *command, "--target-memory", options->target_bytes, kLeast,
+      "Maximum memory of optrace in the traced process, an eighth of\nit for the record "
+      "of tensors (256M)");
+  command
+      ->add_option("--python", options->python,
+                   "The Python that has torch, to run the program. Default: as for\n`optrace run`")
+      ->type_name("PATH");
+  add_terminal_options(*command, options->terminal);
+  command->callback([options] { run(*options); });
+  if (arguments.size() < 2 || std::string_view(arguments[1]) != "tensors") return arguments.size();
+  return take_program(*command, arguments, options->program);
+}
+
+}  // namespace optrace

@@ -1,0 +1,262 @@
+"""`optrace tensors` and `--tensors`: where tensors live, which of them share memory, and what copies
+them.
+"""
+import json
+import textwrap
+
+import pytest
+
+from report_frames import frames
+
+USAGE = 2
+QUESTION = "import torch; x = torch.rand(3, 4); y = x.t().contiguous().view(-1)"
+
+PROGRAM = """\
+    import torch
+
+    def scope(argument):
+        inner = argument.t()
+        return inner + 1
+
+    base = torch.rand(4, 6)
+    same = base
+    view = base[1:3]
+    detached = base.detach()
+    copied = base.t().contiguous().view(-1)
+    wide = base.to(torch.float64)
+    base.add_(1)
+    target = torch.empty(0)
+    target.set_(base)
+    grown = torch.zeros(2)
+    grown.resize_(1000)
+    result = scope(base)
+    first = torch.zeros(50000)
+    place = first.data_ptr()
+    del first
+    second = torch.zeros(50000)
+    print("reused", second.data_ptr() == place)
+    weight = torch.nn.Parameter(torch.rand(6))
+    loss = (base * weight).sum()
+    loss.backward()
+    gradient = weight.grad
+    big = torch.zeros(1000000)
+    del big
+    last = torch.zeros(1)
+    print("end", flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    path = tmp_path_factory.mktemp("program") / "program.py"
+    path.write_text(textwrap.dedent(PROGRAM))
+    return path
+
+
+def line_of(text):
+    return 1 + [line.strip() for line in PROGRAM.splitlines()].index(text)
+
+
+class Answer:
+    """The answer of `optrace tensors --format json`."""
+
+    def __init__(self, answer):
+        self.answer = answer
+        self.storages = {storage["number"]: storage for storage in answer["storages"]}
+
+    def variable(self, name, function=None):
+        found = [one for one in self.answer["variables"]
+                 if one["name"] == name and one["function"] == function]
+        assert len(found) == 1, (name, [one["name"] for one in self.answer["variables"]])
+        return found[0]
+
+    def storage(self, name):
+        return self.variable(name)["tensor"]["storage"]
+
+    def shared(self, name):
+        return {one["name"]: one["same_tensor"] for one in self.variable(name)["shared_with"]}
+
+
+def follow(optrace, python, program, validate, *options):
+    result = optrace("tensors", "--python", python, "--json", *options, program)
+    assert result.returncode == 0, result.stderr
+    assert "end" in result.stderr
+    answer = json.loads(result.stdout)
+    validate(answer, "tensors")
+    assert answer["complete"]
+    return Answer(answer)
+
+
+@pytest.fixture(scope="module", params=["reference", "newest"])
+def answer(request, optrace, program, validate):
+    name = "python" if request.param == "reference" else "newest_python"
+    return follow(optrace, request.getfixturevalue(name), program, validate)
+
+
+def test_views_and_references(answer):
+    assert answer.shared("base") == {"same": True, "view": False, "detached": False,
+                                     "target": False}
+    assert answer.variable("view")["tensor"]["offset"] == 6
+    assert answer.variable("base")["tensor"]["version"] == 1  # After add_().
+    writing = [step for step in answer.variable("view")["steps"] if step["op"].startswith(
+        "aten::add_")]
+    assert [step["line"] for step in writing] == [line_of("base.add_(1)")]
+
+
+def test_copies(answer):
+    [copy] = answer.variable("copied")["copied_from"]
+    assert copy["from"] == answer.storage("base") and copy["to"] == answer.storage("copied")
+    assert copy["reason"] == "layout: strides 1,6 to 4,1"
+    assert copy["by"]["op"] == "aten::contiguous"
+    assert copy["by"]["line"] == line_of("copied = base.t().contiguous().view(-1)")
+    assert answer.shared("copied") == {}
+    steps = [step["op"] for step in answer.variable("copied")["steps"]]
+    assert steps[-2:] == ["aten::contiguous", "aten::view"]
+    [copy] = answer.variable("wide")["copied_from"]
+    assert copy["reason"] == "dtype: float32 to float64"
+    assert copy["from"] == answer.storage("base")
+    assert {one["to"] for one in answer.variable("base")["copied_to"]} >= {
+        answer.storage("copied"), answer.storage("wide")}
+
+
+def test_set_and_resize(answer):
+    assert answer.storage("target") == answer.storage("base")
+    grown = answer.storages[answer.storage("grown")]
+    assert grown["bytes"] == grown["largest_bytes"] == 4000
+    assert grown["born"]["line"] == line_of("grown = torch.zeros(2)")
+
+
+def test_variables_of_functions(answer):
+    argument = answer.variable("argument", "scope")
+    assert argument["tensor"]["storage"] == answer.storage("base")
+    inner = answer.variable("inner", "scope")
+    assert inner["tensor"]["storage"] == answer.storage("base")
+    assert inner["tensor"]["strides"] == [1, 6] and not inner["at_end"]
+    result = answer.storages[answer.storage("result")]
+    assert result["born"]["line"] == line_of("return inner + 1")
+
+
+def test_a_reused_address_is_another_storage(answer):
+    """`second` is, mostly, at the address at which `first` was."""
+    second = answer.storages[answer.storage("second")]
+    [freed] = [storage for storage in answer.storages.values()
+               if storage["bytes"] == 200000 and storage["number"] < second["number"]]
+    assert not freed["at_end"]
+    assert freed["freed_before"]["line"] == line_of("second = torch.zeros(50000)")
+    assert second["at_end"] and second["names"] == ["second"]
+
+
+def test_gradients(answer):
+    gradient = answer.storages[answer.storage("gradient")]
+    assert not gradient["existed"] and gradient["at_end"]
+    assert answer.variable("weight")["tensor"]["requires_grad"]
+    assert answer.storage("weight") != answer.storage("gradient")
+    for name in ("weight", "base"):
+        [saved] = answer.storages[answer.storage(name)]["saved"]
+        assert saved["op"] == "aten::mul.Tensor" and saved["node"] == "MulBackward0"
+        assert saved["by"]["line"] == line_of("loss = (base * weight).sum()")
+
+
+def test_the_peak(answer):
+    [peak] = answer.answer["peaks"]
+    assert peak["device"] == "cpu" and peak["bytes"] > 4000000
+    assert peak["reached"]["line"] == line_of("big = torch.zeros(1000000)")
+    big = answer.storages[peak["storages"][0]]
+    assert big["bytes"] == 4000000
+    assert big["freed_before"]["line"] == line_of("last = torch.zeros(1)")
+
+
+def test_is_it_a_copy(optrace, python):
+    result = optrace("tensors", "--python", python, "-c", QUESTION, "--name", "y")
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0] == "y: 12 float32 cpu, storage #2 +0"
+    facts = {line[2:11].strip(): line[12:] for line in lines if line.startswith("  ")}
+    assert facts["shared by"] == "no other variable"
+    assert facts["a copy"].startswith("yes, of storage #1: by aten::contiguous at <string>:1 (")
+    assert facts["a copy"].endswith("layout: strides 1,4 to 3,1")
+    assert len(lines) < 20
+
+
+def test_an_unknown_name(optrace, python):
+    result = optrace("tensors", "--python", python, "--name", "z", "-c", QUESTION)
+    assert result.returncode == USAGE
+    assert "no variable 'z' of the program refers to a tensor" in result.stderr
+    assert "Those that do: x, y." in result.stderr
+
+
+def test_the_program_is_not_changed(optrace, python, run_program, tmp_path):
+    """Lifetimes, reference counts and storages are those of a run without optrace."""
+    program = tmp_path / "program.py"
+    program.write_text(textwrap.dedent("""
+        import gc, sys, weakref, torch
+
+        def work():
+            x = torch.rand(3, requires_grad=True)
+            y = (x * 2).sum()
+            reference = weakref.ref(y)
+            print(sys.getrefcount(x), sys.getrefcount(y), y.untyped_storage()._use_count()
+                  if hasattr(y.untyped_storage(), "_use_count") else "")
+            y.backward()
+            del y
+            print(reference() is None, sorted(locals()), x.grad.tolist())
+            storage = torch.zeros(4).untyped_storage()
+            address = storage._cdata
+            weak = storage._weak_ref()
+            print(torch.UntypedStorage._expired(weak))
+            del storage
+            print(torch.UntypedStorage._expired(weak))
+            torch.UntypedStorage._free_weak_ref(weak)
+
+        work()
+        with torch.device("cpu"):
+            print(torch.zeros(2).tolist(), gc.isenabled())
+        """))
+    usual = run_program([python, str(program)])
+    assert usual.returncode == 0, usual.stderr
+    traced = optrace("run", "--python", python, "--tensors", "-o", tmp_path / "report", program)
+    assert traced.returncode == 0, traced.stderr
+    assert traced.stdout == usual.stdout
+
+
+def test_copies_between_devices(optrace, python, program, validate, tmp_path):
+    script = tmp_path / "devices.py"
+    script.write_text("import torch\nhost = torch.rand(8)\ndevice = host.cuda()\n"
+                      "back = device.cpu()\nprint('end')\n")
+    answer = follow(optrace, python, script, validate, "--dry-run")
+    [copy] = answer.variable("device")["copied_from"]
+    assert copy["reason"] == "device: cpu to cuda:0"
+    assert copy["from"] == answer.storage("host")
+    [copy] = answer.variable("back")["copied_from"]
+    assert copy["from"] == answer.storage("device")
+    steps = answer.variable("back")["steps"]
+    assert [step["line"] for step in steps] == [2, 3, 4]
+    assert {peak["device"] for peak in answer.answer["peaks"]} == {"cpu", "cuda:0"}
+
+
+def test_an_op(optrace, python, validate, tmp_path):
+    trace = tmp_path / "op.trace"
+    text = optrace("Tensor.contiguous", "--python", python, "--tensors", "--trace", trace,
+                   "--input", "torch.rand(3, 4).t()")
+    assert text.returncode == 0, text.stderr
+    assert "↳ self: 4×3 float32 cpu, storage #1 +0" in text.stdout
+    assert "↳ copies storage #1 to #2, layout: strides 1,4 to 3,1" in text.stdout
+    assert "new (48 bytes)" in text.stdout
+    again = optrace("report", trace, "--format", "json")
+    report = json.loads(again.stdout)
+    validate(report, "report")
+    copies = [frame["detail"]["tensors"]["copies"] for frame in frames(report)
+              if frame["detail"] and "copies" in frame["detail"].get("tensors", {})]
+    assert [[one["reason"] for one in found] for found in copies] == [
+        ["layout: strides 1,4 to 3,1"]]
+    plain = optrace("report", trace)
+    assert "storage #1" not in plain.stdout
+
+
+def test_a_trace_without_tensors(optrace, repository):
+    """Its tree can't have them."""
+    trace = next((repository / "fixtures").rglob("*.trace"))
+    result = optrace("report", trace, "--tensors")
+    assert result.returncode == USAGE
+    assert "the trace does not have where its tensors are" in result.stderr
+    assert "--tensors" in result.stderr and not result.stdout
