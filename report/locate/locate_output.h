@@ -25,7 +25,13 @@ struct LocateSource {
 /// Returns the place of an answer, `file:123` or `file:~123`; empty if its file is unknown.
 std::string place_text(const Located& located, const LocateSource& source);
 
-/// Returns the same in JSON: `file`, `line`, `exact`, `interval`.
+/// Returns the line of a callee's call, `123` or `~123`; empty if it is unknown.
+std::string call_text(const Located& located, const LocateSource& source);
+
+/// Returns the same in JSON: `line`, `exact`, `interval`.
+nlohmann::ordered_json call_json(const Located& located, const LocateSource& source);
+
+/// Returns the place of an answer in JSON: `file`, `line`, `exact`, `interval`.
 nlohmann::ordered_json place_json(const Located& located, const LocateSource& source);
 
 /// Returns the `source` of the JSON, which describes the index.

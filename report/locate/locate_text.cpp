@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "platform/printable_text.h"
 #include "report/locate/locate_output.h"
@@ -26,11 +27,14 @@ struct Row {
   std::string label;
   std::string name;
   std::string location;
+  std::string remark;  ///< Shown behind the location.
   FilePlace place;
 };
 
 // Returns a kernel's keys (`CPU, CUDA`), a part's role (`called from`), or an answer's kind.
 std::string label_of(const Located& located) {
+  if (!located.key.empty() && located.role == "registered for")
+    return fmt::format("registered for {} of", located.key);
   if (!located.key.empty()) return located.key;
   if (!located.role.empty()) return located.role;
   return std::string(name_of(located.kind));
@@ -81,6 +85,7 @@ class TextWriter {
     if (!located.file.empty() && !said_below)
       row.location = printable(place_text(located, source_));
     if (located.file.empty()) row.location = printable(located.library);
+    row.remark = printable(remark_of(located));
     row.place = {.file = located.path.empty() ? located.file : located.path,
                  .line = located.line,
                  .url = located.url};
@@ -90,6 +95,16 @@ class TextWriter {
       if (part.file.empty() && part.role == "kernel" && !options_.all) continue;
       add(part, level + 1, false);
     }
+  }
+
+  std::string remark_of(const Located& located) const {
+    std::vector<std::string> remarks;
+    if (const std::string line = call_text(located, source_); !line.empty())
+      remarks.push_back("called at :" + line);
+    if (!located.note.empty()) remarks.push_back(located.note);
+    if (located.left_out != 0)
+      remarks.push_back(fmt::format("{} more with --all", located.left_out));
+    return fmt::format("{}", fmt::join(remarks, "; "));
   }
 
   std::string lines() const {
@@ -118,6 +133,7 @@ class TextWriter {
         line.append(names > columns(name) ? names - columns(name) : 0, ' ');
         line += "  " + options_.style.link(row.location, row.place);
       }
+      if (!row.remark.empty()) line += "  " + options_.style.paint(row.remark, kDim);
       text += line + '\n';
     }
     return text;

@@ -44,6 +44,13 @@ struct Located {
   std::string url;      ///< Upstream URL at the exact commit; empty for generated code.
   std::string library;  ///< File that contains the name, if no PyTorch source defines it.
   std::string path;     ///< The file on this machine, if Python was asked for it.
+  /// Only for a callee: the line of the call, in the file of the name that it is a part of; 0 if
+  /// unknown.
+  std::uint32_t call_line = 0;
+  std::optional<LineInterval> call_approximate{};  ///< Of call_line.
+  bool call_in_local_file = false;  ///< call_line was read in the installed torch's own file.
+  std::string note;          ///< Why its own calls are not listed, or a condition; empty if none.
+  std::size_t left_out = 0;  ///< Number of its callers or callees that are not among the parts.
   std::vector<Located> parts;
 };
 

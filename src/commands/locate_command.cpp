@@ -29,6 +29,7 @@
 #include "src/choices/local_sources.h"
 #include "src/choices/python_inspection.h"
 #include "src/commands/command.h"
+#include "src/commands/locate_calls.h"
 #include "src/options/common_options.h"
 #include "src/terminal/command_output.h"
 #include "src/terminal/editor.h"
@@ -52,6 +53,7 @@ struct LocateCommandOptions {
   TerminalOptions terminal;
   LocateOptions answers;
   bool open = false;
+  LocateCalls calls;
 };
 
 std::string unknown(std::string_view name) {
@@ -77,13 +79,6 @@ std::optional<Located> ask_python(const IndexChoice& choice, const Locator& loca
   found->url = SourceLink(choice.torch->git_version, choice.torch->version)
                    .of_python(found->file, found->line);
   return found;
-}
-
-std::vector<const Index*> projects_of(const IndexChoice& choice) {
-  std::vector<const Index*> projects;
-  projects.reserve(choice.projects.size());
-  for (const Index& project : choice.projects) projects.push_back(&project);
-  return projects;
 }
 
 std::optional<WheelSymbols> wheel_symbols(const IndexChoice& choice) {
@@ -155,6 +150,9 @@ void locate_one(const LocateCommandOptions& options) {
     open_answer(choice, result);
     return;
   }
+  LocateCalls calls = options.calls;
+  calls.all = options.answers.all;
+  add_calls(choice, calls, result);
   const LocateSource source = source_of(choice);
   if (options.format == "json") {
     output.write_whole(to_json(result, source));
@@ -193,6 +191,11 @@ std::string answer_line(Locator& locator, const InputLines::Line& line, const Lo
 }
 
 void locate_lines(const LocateCommandOptions& options) {
+  if (options.calls.callers || options.calls.callees) {
+    throw Error(ExitStatus::usage,
+                "--callers and --callees take one name, not names from standard input",
+                "Give one name: `optrace locate --callers at::native::convolution`.");
+  }
   if (options.open) {
     throw Error(ExitStatus::usage, "--open takes one name, not names from standard input",
                 "Give one name: `optrace locate --open nn.Linear`.");
@@ -224,6 +227,7 @@ void add_locate_command(CLI::App& app) {
       "  optrace locate at::native::convolution      C++, by name or mangled symbol\n"
       "  optrace locate add_stub                     a stub and its kernels for each CPU\n"
       "  optrace locate cudnnBackendExecute          where PyTorch calls a library\n"
+      "  optrace locate at::native::convolution --callers --depth 2    what calls it\n"
       "  optrace locate nn.Linear --open             in $VISUAL or $EDITOR, at the line\n"
       "  optrace locate - < names > answers          one name per line in, one JSON object per "
       "line out");
@@ -243,6 +247,17 @@ void add_locate_command(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--all", options->answers.all,
                     "Show all answers, including generated out variants and all\ncallers");
+  command->add_flag("--callers", options->calls.callers,
+                    "Also list what calls a C++ function or op: functions, the ops\nand stubs for "
+                    "which it is registered, its name in Python");
+  command->add_flag("--callees", options->calls.callees,
+                    "Also list what it calls, with the line of each first call");
+  command
+      ->add_option("--depth", options->calls.depth,
+                   "How many calls to follow, with --callers or --callees")
+      ->check(CLI::Range(1U, 100U).description(""))
+      ->type_name("N")
+      ->capture_default_str();
   command->add_flag("--open", options->open, "Open the definition in $VISUAL or $EDITOR");
   command->add_option("--python", options->python, "The Python that has torch")->type_name("PATH");
   add_terminal_options(*command, options->terminal);

@@ -1,11 +1,11 @@
-// The reader of Python files that are open in an editor (src/language_server/python_source.h). The
+// The reader of Python files that are open in an editor (report/locate/python_source.h). The
 // input is a file; every name in it is resolved.
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
-#include "src/language_server/python_source.h"
+#include "report/locate/python_source.h"
 #include "src/language_server/text_position.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
