@@ -63,6 +63,15 @@ Json json_of(const LocateResult& result, const LocateSource& source) {
   object["total"] = result.total;
   object["answers"] = Json::array();
   for (const Located& answer : result.answers) object["answers"].push_back(json_of(answer, source));
+  if (result.definition) {
+    const LocatedDefinition& definition = *result.definition;
+    object["definition"] = {{"file", definition.file},
+                            {"path", definition.path},
+                            {"line", definition.text.line},
+                            {"moved", definition.text.moved},
+                            {"first_line", definition.text.first},
+                            {"lines", definition.text.lines}};
+  }
   return object;
 }
 

@@ -48,6 +48,10 @@ struct LocateTextOptions {
 std::string to_text(const LocateResult& result, const LocateSource& source,
                     const LocateTextOptions& options);
 
+/// Returns a definition as text, below a line with its place; with colours for keywords, strings
+/// and comments if the style has them.
+std::string to_text(const LocatedDefinition& definition, const LocateTextOptions& options);
+
 /// Returns answers as optrace.locate/1 (locate.schema.json), indented, with a newline at the end.
 std::string to_json(const LocateResult& result, const LocateSource& source);
 

@@ -11,7 +11,9 @@
 
 #include "platform/printable_text.h"
 #include "report/locate/locate_output.h"
+#include "report/model/line_text.h"
 #include "report/model/symbol_name.h"
+#include "report/output/source_tokens.h"
 
 namespace optrace {
 namespace {
@@ -149,6 +151,18 @@ class TextWriter {
 std::string to_text(const LocateResult& result, const LocateSource& source,
                     const LocateTextOptions& options) {
   return TextWriter(source, options).write(result);
+}
+
+std::string to_text(const LocatedDefinition& definition, const LocateTextOptions& options) {
+  const DefinitionText& text = definition.text;
+  std::string result = options.style.paint(printable(definition.name), kBold) + "  " +
+                       options.style.link(printable(place_text(definition.path, text.line, true)),
+                                          {.file = definition.path, .line = text.line}) +
+                       "\n";
+  for (const std::string& line :
+       highlighted(text.lines, language_of(definition.file), options.style))
+    result += line + "\n";
+  return result;
 }
 
 }  // namespace optrace

@@ -54,12 +54,30 @@ struct Located {
   std::vector<Located> parts;
 };
 
+/// The text of a definition, with the comments and decorators above it.
+struct DefinitionText {
+  std::uint32_t first = 0;  ///< The number of the first line, from 1.
+  std::uint32_t line = 0;   ///< The line of the name.
+  std::vector<std::string> lines;
+  /// The name was not at its line, and this is the nearest definition of that name in the file.
+  bool moved = false;
+};
+
+/// The definition of an answer, in a file on this machine.
+struct LocatedDefinition {
+  std::string file;  ///< As in the answer.
+  std::string path;
+  std::string name;
+  DefinitionText text;
+};
+
 /// The answers for a name, the likeliest first.
 struct LocateResult {
   std::string query;
   std::vector<Located> answers;
-  std::size_t total = 0;                 ///< Number of answers without the limit.
-  std::vector<std::string> suggestions;  ///< Similar names, if there is no answer.
+  std::size_t total = 0;                          ///< Number of answers without the limit.
+  std::vector<std::string> suggestions;           ///< Similar names, if there is no answer.
+  std::optional<LocatedDefinition> definition{};  ///< Of one of the answers, if requested.
 };
 
 struct LocateOptions {

@@ -27,5 +27,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       (void)source.full_names(*name);
     }
   }
+  constexpr std::size_t kBlocks = 100;
+  for (std::size_t line = 0; line <= lines && line < kBlocks; ++line)
+    if (const std::size_t end = source.end_of_block(line); end < line || end > lines + 1)
+      __builtin_trap();
+  for (const optrace::PythonCallInText& call : source.calls(0, lines + 1)) {
+    if (call.line > lines || call.name.parts.empty()) __builtin_trap();
+    (void)source.full_names(call.name);
+  }
   return 0;
 }

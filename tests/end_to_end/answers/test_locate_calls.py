@@ -130,7 +130,53 @@ def test_members_made_by_the_compiler(locate):
     assert [part["role"] for part in answer["parts"]] == ["implicit member"]
 
 
+def test_source_is_what_inspect_finds(run, run_program, python, validate):
+    code = "import inspect, torch; print(inspect.getsource(torch.nn.Linear.forward), end='')"
+    wanted = run_program([python, "-c", code], timeout=120).stdout
+    result = run("nn.Linear.forward", "--source")
+    assert result.returncode == DONE, result.stderr
+    head, _, text = result.stdout.partition("\n")
+    assert head.endswith("torch/nn/modules/linear.py:124")
+    assert text == wanted
+    value = json.loads(run("nn.Linear.forward", "--source", "--format", "json").stdout)
+    validate(value, "locate")
+    assert "\n".join([*value["definition"]["lines"], ""]) == wanted
+    assert value["definition"]["moved"] is False
+
+
+@pytest.mark.parametrize("name, first, last", [
+    ("c10::DispatchKeySet", "class DispatchKeySet final {", "};"),
+    ("aten::add.Tensor", "- func: add.Tensor(", "  tags: [core, pointwise]"),
+    ("torch.matmul", "- func: matmul(", "NestedTensorCUDA: matmul_nested"),
+])
+def test_source_of_what_the_wheel_contains(run, name, first, last):
+    lines = run(name, "--source").stdout.splitlines()
+    assert any(line.startswith(first) for line in lines)
+    assert lines[-1].endswith(last)
+
+
+def test_source_that_is_not_here_or_of_another_version(optrace, run, python, tmp_path):
+    missing = run("at::native::mkldnn_convolution", "--source")
+    assert missing.returncode == USAGE
+    assert "aten/src/ATen/native/mkldnn/Conv.cpp:279 is not on this machine" in missing.stderr
+    assert "optrace source fetch" in missing.stderr
+    # A torch of an unknown version, with another text of linear.py.
+    (tmp_path / "torch/nn/modules").mkdir(parents=True)
+    (tmp_path / "torch/__init__.py").write_text("")
+    (tmp_path / "torch/version.py").write_text("__version__ = '2.99.0'\n")
+    (tmp_path / "torch/nn/modules/linear.py").write_text("class Linear:\n    pass\n")
+    environment = {"PYTHONPATH": tmp_path, "OPTRACE_BACKGROUND": "0"}
+    moved = optrace("locate", "nn.Linear", "--source", "--python", python, environment=environment)
+    assert moved.returncode == DONE, moved.stderr
+    assert moved.stdout.endswith("linear.py:1\nclass Linear:\n    pass\n")
+    assert "has another line of torch.nn.modules.linear.Linear" in moved.stderr
+    gone = optrace("locate", "nn.Bilinear", "--source", "--python", python, environment=environment)
+    assert (gone.returncode, gone.stdout) == (USAGE, "")
+    assert "has no definition of torch.nn.modules.linear.Bilinear" in gone.stderr
+
+
 @pytest.mark.parametrize("arguments, message", [
+    (["-", "--source"], "--open and --source take one name"),
     (["nn.Linear", "--callers"], "the callers of torch.nn.modules.linear.Linear are unknown"),
     (["-", "--callees"], "--callers and --callees take one name"),
     (["at::native::convolution", "--callers", "--depth", "0"], "--depth"),
