@@ -1,6 +1,7 @@
 #include "report/locate/cpp_lookup.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstddef>
 #include <initializer_list>
@@ -162,6 +163,63 @@ std::vector<Definition> definitions_of(const Index& owner, const std::string& ma
   return found;
 }
 
+// A member that the compiler generates, and what it leads to: a class, or for a thunk a function.
+struct ImplicitMember {
+  std::string_view role;
+  std::vector<std::string> class_components;
+  std::string function;  // The symbol of the function that a thunk calls; else empty.
+};
+
+// Special names of the Itanium C++ ABI, which are followed by the name of a class.
+struct SpecialNameRow {
+  std::string_view prefix;
+  std::string_view role;
+};
+constexpr auto kSpecialNames = std::to_array<SpecialNameRow>({
+    {"_ZTV", "vtable"},
+    {"_ZTT", "VTT"},
+    {"_ZTI", "typeinfo"},
+    {"_ZTS", "typeinfo name"},
+});
+
+// Returns the symbol of the function that a thunk calls; empty for other symbols. The name follows
+// one offset, `h8_` or `v0_n24_`, in a covariant thunk (`_ZTc`) two.
+std::string thunk_target(std::string_view symbol) {
+  constexpr std::string_view kPrefix = "_ZT";
+  if (!symbol.starts_with(kPrefix)) return {};
+  symbol.remove_prefix(kPrefix.size());
+  const bool covariant = symbol.starts_with('c');
+  if (covariant) symbol.remove_prefix(1);
+  for (int offsets = covariant ? 2 : 1; offsets > 0; --offsets) {
+    if (!symbol.starts_with('h') && !symbol.starts_with('v')) return {};
+    for (int numbers = symbol[0] == 'v' ? 2 : 1; numbers > 0; --numbers)
+      symbol.remove_prefix(std::min(symbol.find('_'), symbol.size() - 1) + 1);
+    if (symbol.empty()) return {};
+  }
+  return std::string("_Z").append(symbol);
+}
+
+// Returns the member that a query names, if the compiler may have generated it.
+std::optional<ImplicitMember> implicit_member(const NameQuery& query) {
+  const std::string_view symbol = query.text;
+  std::vector<std::string> components = query.components;
+  if (query.form == NameForm::mangled) {
+    if (std::string function = thunk_target(symbol); !function.empty())
+      return ImplicitMember{"thunk", {}, std::move(function)};
+    for (const auto& [prefix, role] : kSpecialNames)
+      if (symbol.starts_with(prefix))
+        return ImplicitMember{
+            role, symbol_components(std::string("_Z").append(symbol.substr(prefix.size()))), {}};
+    components = symbol_components(symbol);
+  }
+  if (components.size() < 2) return std::nullopt;
+  const std::string member = std::move(components.back());
+  components.pop_back();
+  if (member != components.back() && member != "~" + components.back() && member != "operator=")
+    return std::nullopt;
+  return ImplicitMember{"implicit member", std::move(components), {}};
+}
+
 }  // namespace
 
 void CppLookup::find(const NameQuery& query, AnswerList& answers) const {
@@ -175,12 +233,31 @@ void CppLookup::find(const NameQuery& query, AnswerList& answers) const {
 }
 
 void CppLookup::find_class_of(const NameQuery& query, AnswerList& answers) const {
-  NameQuery owner = query;
-  if (owner.components.size() < 2) return;
-  const std::string member = std::move(owner.components.back());
-  owner.components.pop_back();
-  if (member == owner.components.back() || member == "~" + owner.components.back())
-    find(owner, answers);
+  const std::optional<ImplicitMember> member = implicit_member(query);
+  if (!member) return;
+  AnswerList found(answers.options());
+  NameQuery target;
+  if (member->function.empty()) {
+    target.form = NameForm::cpp;
+    target.components = member->class_components;
+    find(target, found);
+  } else {
+    target.form = NameForm::mangled;
+    target.text = member->function;
+    find_mangled(target, found);
+  }
+  for (Located& answer : found.take()) {
+    // A constructor that is written in the source is not the requested one.
+    if (member->function.empty() && answer.kind != LocatedKind::type) continue;
+    answers.add([&] {
+      Located part;
+      part.role = member->role;
+      part.name = query.form == NameForm::mangled ? qualified_name(query.text) : query.text;
+      if (query.form == NameForm::mangled) part.symbol = query.text;
+      answer.parts.insert(answer.parts.begin(), std::move(part));
+      return std::move(answer);
+    });
+  }
 }
 
 void CppLookup::find_mangled(const NameQuery& query, AnswerList& answers) const {
@@ -188,6 +265,7 @@ void CppLookup::find_mangled(const NameQuery& query, AnswerList& answers) const 
     for (const Definition& definition : definitions_of(owner, query.text))
       add(owner, definition, answers);
   });
+  if (answers.empty()) find_class_of(query, answers);
   if (answers.empty()) find_foreign(canonical_symbol(query.text), answers);
 }
 

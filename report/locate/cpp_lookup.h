@@ -22,8 +22,9 @@ class CppLookup {
   /// Finds the definitions whose names fit the query best, as long as their parameters fit too.
   void find(const NameQuery& query, AnswerList& answers) const;
 
-  /// Finds the class of a constructor or destructor. Those that the compiler generates are in no
-  /// source.
+  /// Finds the class of a member that the compiler generates and that is therefore in no source: a
+  /// constructor, a destructor, an assignment, a virtual table, type information. The member is a
+  /// part of the answer. A thunk leads to its function.
   void find_class_of(const NameQuery& query, AnswerList& answers) const;
 
   /// Finds the function of a mangled name, the function that a lambda is in, or the callers.

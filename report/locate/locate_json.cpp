@@ -38,6 +38,9 @@ Json json_of(const Located& located, const LocateSource& source) {
   object["symbol"] = or_null(located.symbol);
   object["source"] = place_of(located, source);
   object["library"] = or_null(located.library);
+  if (located.call_line != 0) object["call"] = call_json(located, source);
+  if (!located.note.empty()) object["note"] = located.note;
+  if (located.left_out != 0) object["left_out"] = located.left_out;
   object["parts"] = Json::array();
   for (const Located& part : located.parts) object["parts"].push_back(json_of(part, source));
   return object;
@@ -60,6 +63,15 @@ Json json_of(const LocateResult& result, const LocateSource& source) {
   object["total"] = result.total;
   object["answers"] = Json::array();
   for (const Located& answer : result.answers) object["answers"].push_back(json_of(answer, source));
+  if (result.definition) {
+    const LocatedDefinition& definition = *result.definition;
+    object["definition"] = {{"file", definition.file},
+                            {"path", definition.path},
+                            {"line", definition.text.line},
+                            {"moved", definition.text.moved},
+                            {"first_line", definition.text.first},
+                            {"lines", definition.text.lines}};
+  }
   return object;
 }
 

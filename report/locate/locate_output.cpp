@@ -13,7 +13,25 @@ IndexFit fit_of(const Located& located, const LocateSource& source) {
   return fit;
 }
 
+IndexFit fit_of_call(const Located& located, const LocateSource& source) {
+  IndexFit fit = source.fit;
+  if (located.call_in_local_file) fit.of_torch = true;
+  return fit;
+}
+
 }  // namespace
+
+std::string call_text(const Located& located, const LocateSource& source) {
+  if (located.call_line == 0) return {};
+  return line_text(located.call_line,
+                   fit_of_call(located, source).is_exact(located.call_approximate));
+}
+
+nlohmann::ordered_json call_json(const Located& located, const LocateSource& source) {
+  nlohmann::ordered_json call;
+  add_line(call, located.call_line, located.call_approximate, fit_of_call(located, source));
+  return call;
+}
 
 std::string place_text(const Located& located, const LocateSource& source) {
   if (located.file.empty()) return {};

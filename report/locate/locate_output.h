@@ -25,7 +25,13 @@ struct LocateSource {
 /// Returns the place of an answer, `file:123` or `file:~123`; empty if its file is unknown.
 std::string place_text(const Located& located, const LocateSource& source);
 
-/// Returns the same in JSON: `file`, `line`, `exact`, `interval`.
+/// Returns the line of a callee's call, `123` or `~123`; empty if it is unknown.
+std::string call_text(const Located& located, const LocateSource& source);
+
+/// Returns the same in JSON: `line`, `exact`, `interval`.
+nlohmann::ordered_json call_json(const Located& located, const LocateSource& source);
+
+/// Returns the place of an answer in JSON: `file`, `line`, `exact`, `interval`.
 nlohmann::ordered_json place_json(const Located& located, const LocateSource& source);
 
 /// Returns the `source` of the JSON, which describes the index.
@@ -41,6 +47,10 @@ struct LocateTextOptions {
 /// Approximate lines, such as those of another version's source, are marked with `~`.
 std::string to_text(const LocateResult& result, const LocateSource& source,
                     const LocateTextOptions& options);
+
+/// Returns a definition as text, below a line with its place; with colours for keywords, strings
+/// and comments if the style has them.
+std::string to_text(const LocatedDefinition& definition, const LocateTextOptions& options);
 
 /// Returns answers as optrace.locate/1 (locate.schema.json), indented, with a newline at the end.
 std::string to_json(const LocateResult& result, const LocateSource& source);

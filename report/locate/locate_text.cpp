@@ -7,10 +7,13 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "platform/printable_text.h"
 #include "report/locate/locate_output.h"
+#include "report/model/line_text.h"
 #include "report/model/symbol_name.h"
+#include "report/output/source_tokens.h"
 
 namespace optrace {
 namespace {
@@ -26,11 +29,14 @@ struct Row {
   std::string label;
   std::string name;
   std::string location;
+  std::string remark;  ///< Shown behind the location.
   FilePlace place;
 };
 
 // Returns a kernel's keys (`CPU, CUDA`), a part's role (`called from`), or an answer's kind.
 std::string label_of(const Located& located) {
+  if (!located.key.empty() && located.role == "registered for")
+    return fmt::format("registered for {} of", located.key);
   if (!located.key.empty()) return located.key;
   if (!located.role.empty()) return located.role;
   return std::string(name_of(located.kind));
@@ -81,6 +87,7 @@ class TextWriter {
     if (!located.file.empty() && !said_below)
       row.location = printable(place_text(located, source_));
     if (located.file.empty()) row.location = printable(located.library);
+    row.remark = printable(remark_of(located));
     row.place = {.file = located.path.empty() ? located.file : located.path,
                  .line = located.line,
                  .url = located.url};
@@ -90,6 +97,16 @@ class TextWriter {
       if (part.file.empty() && part.role == "kernel" && !options_.all) continue;
       add(part, level + 1, false);
     }
+  }
+
+  std::string remark_of(const Located& located) const {
+    std::vector<std::string> remarks;
+    if (const std::string line = call_text(located, source_); !line.empty())
+      remarks.push_back("called at :" + line);
+    if (!located.note.empty()) remarks.push_back(located.note);
+    if (located.left_out != 0)
+      remarks.push_back(fmt::format("{} more with --all", located.left_out));
+    return fmt::format("{}", fmt::join(remarks, "; "));
   }
 
   std::string lines() const {
@@ -118,6 +135,7 @@ class TextWriter {
         line.append(names > columns(name) ? names - columns(name) : 0, ' ');
         line += "  " + options_.style.link(row.location, row.place);
       }
+      if (!row.remark.empty()) line += "  " + options_.style.paint(row.remark, kDim);
       text += line + '\n';
     }
     return text;
@@ -133,6 +151,18 @@ class TextWriter {
 std::string to_text(const LocateResult& result, const LocateSource& source,
                     const LocateTextOptions& options) {
   return TextWriter(source, options).write(result);
+}
+
+std::string to_text(const LocatedDefinition& definition, const LocateTextOptions& options) {
+  const DefinitionText& text = definition.text;
+  std::string result = options.style.paint(printable(definition.name), kBold) + "  " +
+                       options.style.link(printable(place_text(definition.path, text.line, true)),
+                                          {.file = definition.path, .line = text.line}) +
+                       "\n";
+  for (const std::string& line :
+       highlighted(text.lines, language_of(definition.file), options.style))
+    result += line + "\n";
+  return result;
 }
 
 }  // namespace optrace

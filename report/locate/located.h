@@ -44,15 +44,40 @@ struct Located {
   std::string url;      ///< Upstream URL at the exact commit; empty for generated code.
   std::string library;  ///< File that contains the name, if no PyTorch source defines it.
   std::string path;     ///< The file on this machine, if Python was asked for it.
+  /// Only for a callee: the line of the call, in the file of the name that it is a part of; 0 if
+  /// unknown.
+  std::uint32_t call_line = 0;
+  std::optional<LineInterval> call_approximate{};  ///< Of call_line.
+  bool call_in_local_file = false;  ///< call_line was read in the installed torch's own file.
+  std::string note;          ///< Why its own calls are not listed, or a condition; empty if none.
+  std::size_t left_out = 0;  ///< Number of its callers or callees that are not among the parts.
   std::vector<Located> parts;
+};
+
+/// The text of a definition, with the comments and decorators above it.
+struct DefinitionText {
+  std::uint32_t first = 0;  ///< The number of the first line, from 1.
+  std::uint32_t line = 0;   ///< The line of the name.
+  std::vector<std::string> lines;
+  /// The name was not at its line, and this is the nearest definition of that name in the file.
+  bool moved = false;
+};
+
+/// The definition of an answer, in a file on this machine.
+struct LocatedDefinition {
+  std::string file;  ///< As in the answer.
+  std::string path;
+  std::string name;
+  DefinitionText text;
 };
 
 /// The answers for a name, the likeliest first.
 struct LocateResult {
   std::string query;
   std::vector<Located> answers;
-  std::size_t total = 0;                 ///< Number of answers without the limit.
-  std::vector<std::string> suggestions;  ///< Similar names, if there is no answer.
+  std::size_t total = 0;                          ///< Number of answers without the limit.
+  std::vector<std::string> suggestions;           ///< Similar names, if there is no answer.
+  std::optional<LocatedDefinition> definition{};  ///< Of one of the answers, if requested.
 };
 
 struct LocateOptions {

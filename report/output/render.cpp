@@ -2,6 +2,7 @@
 
 #include "report/merge/timeline.h"
 #include "report/output/call_stacks.h"
+#include "report/output/dispatch_trace.h"
 #include "report/output/gdb_script.h"
 #include "report/output/html_page.h"
 #include "report/output/op_table.h"
@@ -91,6 +92,9 @@ void render(const Report& report, ReportFormat format, const ReportTextOptions& 
     }
     case ReportFormat::gdb:
       to_gdb(report, sink);
+      break;
+    case ReportFormat::dispatch:
+      to_dispatch_trace(report, sink);
       break;
   }
 }

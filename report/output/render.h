@@ -24,13 +24,14 @@ enum class ReportFormat {
   sqlite,
   html,
   perfetto,
-  gdb
+  gdb,
+  dispatch
 };
 
 /// The names of the formats for the user, in the order of the enum.
-inline constexpr std::array<const char*, 12> kReportFormats = {
-    "text", "summary", "json",   "csv",  "folded",   "speedscope",
-    "dot",  "mermaid", "sqlite", "html", "perfetto", "gdb"};
+inline constexpr std::array<const char*, 13> kReportFormats = {
+    "text",    "summary", "json", "csv",      "folded", "speedscope", "dot",
+    "mermaid", "sqlite",  "html", "perfetto", "gdb",    "dispatch"};
 
 inline const char* name_of(ReportFormat format) {
   return kReportFormats[static_cast<std::size_t>(format)];

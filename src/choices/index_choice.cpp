@@ -88,6 +88,13 @@ void say_notices(IndexChoice& choice) {
   choice.notices.clear();
 }
 
+std::vector<const Index*> projects_of(const IndexChoice& choice) {
+  std::vector<const Index*> projects;
+  projects.reserve(choice.projects.size());
+  for (const Index& project : choice.projects) projects.push_back(&project);
+  return projects;
+}
+
 LocateSource source_of(const IndexChoice& choice) {
   LocateSource source;
   if (choice.torch) {

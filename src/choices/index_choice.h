@@ -43,6 +43,9 @@ void prepare_index(const std::filesystem::path& python, const Trace& trace);
 /// Writes the choice's notices to standard error and clears them.
 void say_notices(IndexChoice& choice);
 
+/// Returns the indexes of extensions, which belong to the choice.
+std::vector<const Index*> projects_of(const IndexChoice& choice);
+
 /// Returns the properties of the choice for the head of an output.
 LocateSource source_of(const IndexChoice& choice);
 

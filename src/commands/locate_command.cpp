@@ -29,6 +29,8 @@
 #include "src/choices/local_sources.h"
 #include "src/choices/python_inspection.h"
 #include "src/commands/command.h"
+#include "src/commands/locate_calls.h"
+#include "src/commands/locate_source.h"
 #include "src/options/common_options.h"
 #include "src/terminal/command_output.h"
 #include "src/terminal/editor.h"
@@ -52,6 +54,8 @@ struct LocateCommandOptions {
   TerminalOptions terminal;
   LocateOptions answers;
   bool open = false;
+  bool source = false;
+  LocateCalls calls;
 };
 
 std::string unknown(std::string_view name) {
@@ -79,37 +83,9 @@ std::optional<Located> ask_python(const IndexChoice& choice, const Locator& loca
   return found;
 }
 
-std::vector<const Index*> projects_of(const IndexChoice& choice) {
-  std::vector<const Index*> projects;
-  projects.reserve(choice.projects.size());
-  for (const Index& project : choice.projects) projects.push_back(&project);
-  return projects;
-}
-
 std::optional<WheelSymbols> wheel_symbols(const IndexChoice& choice) {
   if (!choice.torch) return std::nullopt;
   return WheelSymbols(choice.torch->folder / "lib");
-}
-
-void open_answer(const IndexChoice& choice, const LocateResult& result) {
-  const auto placed = std::find_if(result.answers.begin(), result.answers.end(),
-                                   [](const Located& answer) { return !answer.file.empty(); });
-  if (placed == result.answers.end()) {
-    throw Error(ExitStatus::usage,
-                fmt::format("the source file of {} is unknown", result.answers.front().name),
-                "Without --open, the known facts are shown.");
-  }
-  const std::filesystem::path file =
-      LocalSources(choice).find(placed->path.empty() ? placed->file : placed->path);
-  if (file.empty()) {
-    throw Error(ExitStatus::usage,
-                fmt::format("{} is not on this machine", place_text(*placed, source_of(choice))),
-                placed->url.empty()
-                    ? "PyTorch's build generates it, and so does `optrace source add DIR`."
-                    : fmt::format("It is at {}\n`optrace source fetch` downloads PyTorch's source.",
-                                  placed->url));
-  }
-  open_in_editor(file, placed->line);
 }
 
 // Returns the C++ function or op in a name, if it can be one: `matmul` for `torch.matmul`,
@@ -126,6 +102,15 @@ std::vector<std::string> function_names(const std::string& name) {
   });
   if (function.empty() || function.size() > kMaxFunctionLength || !is_name) return {};
   return {function};
+}
+
+// Says on standard error that the text of a definition is not at the answer's line.
+void say_if_moved(const LocatedDefinition& definition, const IndexChoice& choice) {
+  if (!definition.text.moved) return;
+  fmt::print(stderr,
+             "optrace: the index is of PyTorch {} and has another line of {}; the definition was "
+             "found by its name\n",
+             choice.index.torch_version(), printable(definition.name));
 }
 
 void locate_one(const LocateCommandOptions& options) {
@@ -152,8 +137,17 @@ void locate_one(const LocateCommandOptions& options) {
             : printable(fmt::format("Did you mean {}?", fmt::join(result.suggestions, ", "))));
   }
   if (options.open) {
-    open_answer(choice, result);
+    const LocalAnswer answer = local_answer(choice, result);
+    open_in_editor(answer.file, answer.located->line);
     return;
+  }
+  LocateCalls calls = options.calls;
+  calls.all = options.answers.all;
+  if (options.source) {
+    add_definition(choice, result);
+    say_if_moved(*result.definition, choice);
+  } else {
+    add_calls(choice, calls, result);
   }
   const LocateSource source = source_of(choice);
   if (options.format == "json") {
@@ -166,7 +160,8 @@ void locate_one(const LocateCommandOptions& options) {
       text.width = target.width;
       text.style = style_for(options.terminal, target, find_in(LocalSources(choice)));
     }
-    output.write_whole(to_text(result, source, text));
+    output.write_whole(result.definition ? to_text(*result.definition, text)
+                                         : to_text(result, source, text));
   }
   output.commit();
 }
@@ -193,9 +188,15 @@ std::string answer_line(Locator& locator, const InputLines::Line& line, const Lo
 }
 
 void locate_lines(const LocateCommandOptions& options) {
-  if (options.open) {
-    throw Error(ExitStatus::usage, "--open takes one name, not names from standard input",
-                "Give one name: `optrace locate --open nn.Linear`.");
+  if (options.calls.callers || options.calls.callees) {
+    throw Error(ExitStatus::usage,
+                "--callers and --callees take one name, not names from standard input",
+                "Give one name: `optrace locate --callers at::native::convolution`.");
+  }
+  if (options.open || options.source) {
+    throw Error(ExitStatus::usage,
+                "--open and --source take one name, not names from standard input",
+                "Give one name: `optrace locate --source nn.Linear`.");
   }
   const InterruptGuard guard;
   CommandOutput output(options.output);
@@ -224,6 +225,8 @@ void add_locate_command(CLI::App& app) {
       "  optrace locate at::native::convolution      C++, by name or mangled symbol\n"
       "  optrace locate add_stub                     a stub and its kernels for each CPU\n"
       "  optrace locate cudnnBackendExecute          where PyTorch calls a library\n"
+      "  optrace locate at::native::convolution --callers --depth 2    what calls it\n"
+      "  optrace locate nn.Linear --source           the text of the definition\n"
       "  optrace locate nn.Linear --open             in $VISUAL or $EDITOR, at the line\n"
       "  optrace locate - < names > answers          one name per line in, one JSON object per "
       "line out");
@@ -243,7 +246,20 @@ void add_locate_command(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--all", options->answers.all,
                     "Show all answers, including generated out variants and all\ncallers");
+  command->add_flag("--callers", options->calls.callers,
+                    "Also list what calls a C++ function or op: functions, the ops\nand stubs for "
+                    "which it is registered, its name in Python");
+  command->add_flag("--callees", options->calls.callees,
+                    "Also list what it calls, with the line of each first call");
+  command
+      ->add_option("--depth", options->calls.depth,
+                   "How many calls to follow, with --callers or --callees")
+      ->check(CLI::Range(1U, 100U).description(""))
+      ->type_name("N")
+      ->capture_default_str();
   command->add_flag("--open", options->open, "Open the definition in $VISUAL or $EDITOR");
+  command->add_flag("--source", options->source,
+                    "Print the text of the definition, from a file on this machine");
   command->add_option("--python", options->python, "The Python that has torch")->type_name("PATH");
   add_terminal_options(*command, options->terminal);
   command->callback([options] {

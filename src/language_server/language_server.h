@@ -6,8 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "report/locate/python_source.h"
 #include "src/language_server/name_answers.h"
-#include "src/language_server/python_source.h"
 
 namespace optrace {
 

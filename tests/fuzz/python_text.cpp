@@ -1,11 +1,11 @@
-// The reader of Python files that are open in an editor (src/language_server/python_source.h). The
+// The reader of Python files that are open in an editor (report/locate/python_source.h). The
 // input is a file; every name in it is resolved.
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
-#include "src/language_server/python_source.h"
+#include "report/locate/python_source.h"
 #include "src/language_server/text_position.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -26,6 +26,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         __builtin_trap();
       (void)source.full_names(*name);
     }
+  }
+  constexpr std::size_t kBlocks = 100;
+  for (std::size_t line = 0; line <= lines && line < kBlocks; ++line)
+    if (const std::size_t end = source.end_of_block(line); end < line || end > lines + 1)
+      __builtin_trap();
+  for (const optrace::PythonCallInText& call : source.calls(0, lines + 1)) {
+    if (call.line > lines || call.name.parts.empty()) __builtin_trap();
+    (void)source.full_names(call.name);
   }
   return 0;
 }

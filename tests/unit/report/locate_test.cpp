@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
@@ -231,6 +232,25 @@ TEST_CASE("classes, stubs, device kernels and other libraries' functions", "[loc
   // A member that the compiler generated.
   CHECK(locate.first("at::TensorIterator::~TensorIterator") ==
         "at::TensorIterator aten/src/ATen/TensorIterator.h:90");
+  for (const auto& [symbol, role] : {std::pair("_ZN2at14TensorIteratorD0Ev", "implicit member"),
+                                     std::pair("_ZN2at14TensorIteratoraSERKS0_", "implicit member"),
+                                     std::pair("_ZTVN2at14TensorIteratorE", "vtable"),
+                                     std::pair("_ZTSN2at14TensorIteratorE", "typeinfo name")}) {
+    const LocateResult member = locate(symbol);
+    REQUIRE(member.answers.size() == 1);
+    CHECK(member.answers[0].kind == LocatedKind::type);
+    CHECK(member.answers[0].line == 90);
+    REQUIRE(member.answers[0].parts.size() == 1);
+    CHECK(member.answers[0].parts[0].role == role);
+    CHECK(member.answers[0].parts[0].symbol == symbol);
+  }
+  // A thunk leads to its function. Special names that end early are refused.
+  for (const char* const thunk :
+       {"_ZThn16_N2at14TensorIterator5buildEv", "_ZTv0_n24_N2at14TensorIterator5buildEv",
+        "_ZTch0_h16_N2at14TensorIterator5buildEv"})
+    CHECK(locate.first(thunk) == "at::TensorIterator::build aten/src/ATen/TensorIterator.cpp:96");
+  for (const char* const wrong : {"_ZT", "_ZTh", "_ZThn16", "_ZThn16_", "_ZTc", "_ZTch0_", "_ZTV"})
+    CHECK(locate(wrong).answers.empty());
 
   const LocateResult stub = locate("mul_stub");
   REQUIRE(stub.answers.size() == 1);

@@ -1,4 +1,4 @@
-#include "src/language_server/python_source.h"
+#include "report/locate/python_source.h"
 
 #include <string>
 #include <vector>
@@ -6,6 +6,8 @@
 #include <catch2/catch.hpp>
 
 #include "src/language_server/text_position.h"
+
+using namespace optrace;
 
 namespace {
 
@@ -68,6 +70,43 @@ TEST_CASE("a position inside of a name selects its parts up to there", "[python_
   CHECK(source.name_at(0, 2)->parts == Names{"a", "bc"});
   CHECK(source.name_at(0, 99)->parts == Names{"a", "bc", "d"});
   CHECK_FALSE(source.name_at(1, 0));
+}
+
+TEST_CASE("a block ends before the next line that is not deeper", "[python_source]") {
+  const PythonSource source(
+      "def f(a,\n      b):\n    \"\"\"text\nat the margin\n\"\"\"\n    return g(\n1)\n\n# comment\n"
+      "def h(): pass\n");
+  CHECK(source.end_of_block(0) == 7);
+  CHECK(source.end_of_block(9) == 10);
+  CHECK(source.end_of_block(1) == 1);  // A continued line begins nothing.
+  CHECK(source.end_of_block(50) == 50);
+}
+
+TEST_CASE("calls have their names and lines", "[python_source]") {
+  const PythonSource source(
+      "def f(self):\n  self.a = nn.Linear(1)\n  super().f(x)\n  call = _fast\n  if (x): "
+      "y.z[0].add(1)\n"
+      "  print('g()')  # h()\n");
+  std::vector<std::string> found;
+  for (const PythonCallInText& call : source.calls(0, 6))
+    found.push_back(std::to_string(call.line) + " " + call.name.parts.front() + "." +
+                    call.name.parts.back() + " " + call.attribute +
+                    (call.through_variable ? "variable" : ""));
+  CHECK(found == std::vector<std::string>{"1 nn.Linear a", "2 super.super ", "2 super.f ",
+                                          "3 _fast._fast variable", "4 add.add ",
+                                          "5 print.print "});
+}
+
+TEST_CASE("relative imports are those of the package", "[python_source]") {
+  const std::string text =
+      "from .. import functional as F\nfrom .conv import Conv\nF.pad()\nConv()\n";
+  const PythonSource source(text, "torch.nn.modules");
+  const auto calls = source.calls(0, 4);
+  REQUIRE(calls.size() == 2);
+  CHECK(source.full_names(calls[0].name) == std::vector<std::string>{"torch.nn.functional.pad"});
+  CHECK(source.full_names(calls[1].name) == std::vector<std::string>{"torch.nn.modules.conv.Conv"});
+  const PythonSource outside(text);
+  CHECK(outside.full_names(outside.calls(0, 4)[1].name).empty());
 }
 
 TEST_CASE("positions are converted between UTF-16 and UTF-8", "[python_source]") {

@@ -1,4 +1,4 @@
-#include "src/language_server/python_source.h"
+#include "report/locate/python_source.h"
 
 #include <algorithm>
 #include <array>
@@ -154,7 +154,7 @@ class PythonSource::ImportReader {
 
   // from torch import nn, optim as o
   void read_from() {
-    const std::string module = dotted_name();  // Empty for a relative import.
+    const std::string module = imported_module();
     if (module.empty() || !take_word("import")) return;
     if (take('*')) {
       source_.star_imports_.push_back(module);
@@ -167,6 +167,22 @@ class PythonSource::ImportReader {
       const std::string alias = alias_after();
       source_.imports_[alias.empty() ? name : alias] = module + '.' + name;
     } while (take(','));
+  }
+
+  // Returns the module of `from .. import x` and `from .conv import x`, too, if the file's package
+  // is known; otherwise an empty text.
+  std::string imported_module() {
+    std::size_t dots = 0;
+    while (take('.')) ++dots;
+    if (dots == 0) return dotted_name();
+    std::string module = source_.package_;
+    for (; dots > 1 && !module.empty(); --dots)
+      module.erase(module.find('.') == std::string::npos ? 0 : module.rfind('.'));
+    if (module.empty()) return {};
+    if (at_ < source_.tokens_.size() && source_.text_of(source_.tokens_[at_]) == "import")
+      return module;
+    const std::string rest = dotted_name();
+    return rest.empty() ? std::string() : module + '.' + rest;
   }
 
   std::string dotted_name() {
@@ -201,7 +217,8 @@ class PythonSource::ImportReader {
   std::size_t at_ = 0;
 };
 
-PythonSource::PythonSource(std::string text) : text_(std::move(text)) {
+PythonSource::PythonSource(std::string text, std::string package)
+    : text_(std::move(text)), package_(std::move(package)) {
   lines_.push_back(0);
   for (std::size_t i = 0; i < text_.size(); ++i)
     if (text_[i] == '\n') lines_.push_back(i + 1);
@@ -226,12 +243,17 @@ std::optional<PythonNameInText> PythonSource::name_at(std::size_t line, std::siz
   });
   if (token == tokens_.end() || std::ranges::count(kKeywords, text_of(*token)) != 0)
     return std::nullopt;
-  PythonNameInText name;
+  PythonNameInText name = name_ending_at(token);
   name.begin = token->begin - start;
   name.end = token->end - start;
+  return name;
+}
+
+// Returns the dotted name of which `token` is the last part, without its place.
+PythonNameInText PythonSource::name_ending_at(TokenAt token) const {
+  PythonNameInText name;
   name.parts.emplace_back(text_of(*token));
-  const auto is_dot = [&](auto at) { return is_symbol(*at, '.'); };
-  while (token != tokens_.begin() && is_dot(token - 1)) {
+  while (token != tokens_.begin() && is_symbol(*(token - 1), '.')) {
     if (token - 1 == tokens_.begin() || (token - 2)->kind != TokenKind::name) {
       name.of_expression = true;
       break;
@@ -240,6 +262,89 @@ std::optional<PythonNameInText> PythonSource::name_at(std::size_t line, std::siz
     name.parts.emplace(name.parts.begin(), text_of(*token));
   }
   return name;
+}
+
+bool PythonSource::is_super_call_before(TokenAt dot) const {
+  constexpr std::ptrdiff_t kTokens = 3;  // `super()`; the forms with arguments end in the same one.
+  return dot - tokens_.begin() >= kTokens && is_symbol(*(dot - 1), ')') &&
+         is_symbol(*(dot - 2), '(') && text_of(*(dot - kTokens)) == "super";
+}
+
+// Returns `x` if `self.x =` is before a token.
+std::string PythonSource::attribute_assigned_before(TokenAt value) const {
+  constexpr std::ptrdiff_t kTokens = 4;
+  if (value - tokens_.begin() < kTokens || !is_symbol(*(value - 1), '=') ||
+      (value - 2)->kind != TokenKind::name || !is_symbol(*(value - 3), '.') ||
+      text_of(*(value - kTokens)) != "self")
+    return {};
+  return std::string(text_of(*(value - 2)));
+}
+
+std::size_t PythonSource::line_of(const Token& token) const {
+  return static_cast<std::size_t>(std::ranges::upper_bound(lines_, token.begin) - lines_.begin()) -
+         1;
+}
+
+std::size_t PythonSource::end_of_block(std::size_t line) const {
+  // The column of each logical line is that of its first token.
+  const auto column_of = [&](const Token& token) { return token.begin - lines_[line_of(token)]; };
+  std::optional<std::size_t> own;
+  std::size_t last = line;
+  bool begins = true;
+  for (const Token& token : tokens_) {
+    const std::size_t at = line_of(token);
+    if (token.kind == TokenKind::line_end) {
+      begins = true;
+      continue;
+    }
+    if (at < line) {
+      begins = false;
+      continue;
+    }
+    if (begins && !own) {
+      if (at != line) return line;
+      own = column_of(token);
+    } else if (begins && column_of(token) <= *own) {
+      return last + 1;
+    }
+    begins = false;
+    // A string of several lines ends behind its first one.
+    if (own)
+      last =
+          line_of({token.kind, token.end == token.begin ? token.begin : token.end - 1, token.end});
+  }
+  return own ? last + 1 : line;
+}
+
+std::vector<PythonCallInText> PythonSource::calls(std::size_t first, std::size_t end) const {
+  std::vector<PythonCallInText> found;
+  for (auto token = tokens_.begin(); token != tokens_.end() && token + 1 != tokens_.end();
+       ++token) {
+    if (token->kind != TokenKind::name) continue;
+    const bool call = is_symbol(*(token + 1), '(');
+    if (!call && (token + 1)->kind != TokenKind::line_end) continue;
+    const std::size_t line = line_of(*token);
+    if (line < first || line >= end || std::ranges::count(kKeywords, text_of(*token)) != 0)
+      continue;
+    if (token != tokens_.begin()) {
+      const std::string_view before = text_of(*(token - 1));
+      if (before == "def" || before == "class") continue;
+    }
+    PythonNameInText name = name_ending_at(token);
+    const auto first_part = token - 2 * (static_cast<std::ptrdiff_t>(name.parts.size()) - 1);
+    if (!call &&
+        (name.of_expression || first_part == tokens_.begin() || !is_symbol(*(first_part - 1), '=')))
+      continue;
+    if (name.of_expression && name.parts.size() == 1 && is_super_call_before(token - 1)) {
+      name.parts.insert(name.parts.begin(), "super");
+      name.of_expression = false;
+    }
+    name.begin = token->begin - lines_[line];
+    name.end = token->end - lines_[line];
+    std::string attribute = call ? attribute_assigned_before(first_part) : "";
+    found.push_back({std::move(name), line, std::move(attribute), !call});
+  }
+  return found;
 }
 
 std::vector<std::string> PythonSource::full_names(const PythonNameInText& name) const {

@@ -17,11 +17,21 @@ struct PythonNameInText {
   std::size_t begin = 0, end = 0;  ///< The last part, in bytes from the start of its line.
 };
 
+/// A call in Python code: the name before its opening parenthesis.
+struct PythonCallInText {
+  PythonNameInText name;
+  std::size_t line = 0;           ///< From 0; that of the last part of the name.
+  std::string attribute;          ///< The `x` of `self.x = f()`; empty for other calls.
+  bool through_variable = false;  ///< `f` of `call = f`, which a later `call()` may call.
+};
+
 /// The text of a Python file, which need not be valid: names, and what imports bind them to.
 /// Strings and comments are skipped.
 class PythonSource {
  public:
-  explicit PythonSource(std::string text);
+  /// `package` is the package that the file's relative imports start from, such as
+  /// `torch.nn.modules`. If it is empty, they are skipped.
+  explicit PythonSource(std::string text, std::string package = {});
 
   /// Returns the name at a position: a line from 0, and bytes from its start. Both ends of a name
   /// belong to it. Nothing where there is no name, and for keywords.
@@ -31,6 +41,16 @@ class PythonSource {
   /// after `import torch.nn.functional as F` it is `torch.nn.functional.conv2d`; an attribute of
   /// anything that was not imported may be a method of a tensor: `torch.Tensor.add_`.
   std::vector<std::string> full_names(const PythonNameInText& name) const;
+
+  /// Returns the number of lines up to the end of the class or function that begins at a line, from
+  /// 0: the lines that follow it and have a deeper indentation. The number of that line if nothing
+  /// begins there.
+  std::size_t end_of_block(std::size_t line) const;
+
+  /// Returns the calls whose names end in the lines from `first` up to `end`, which is not
+  /// included, in their order, and the names that are assigned to variables. `super().f(...)` has
+  /// the parts `super` and `f`.
+  std::vector<PythonCallInText> calls(std::size_t first, std::size_t end) const;
 
   /// Returns a line without its end; empty behind the last one.
   std::string_view line(std::size_t number) const;
@@ -45,6 +65,13 @@ class PythonSource {
   class Lexer;
   class ImportReader;
 
+  using TokenAt = std::vector<Token>::const_iterator;
+
+  PythonNameInText name_ending_at(TokenAt token) const;
+  bool is_super_call_before(TokenAt dot) const;
+  std::string attribute_assigned_before(TokenAt value) const;
+  std::size_t line_of(const Token& token) const;
+
   std::string_view text_of(const Token& token) const {
     return std::string_view(text_).substr(token.begin, token.end - token.begin);
   }
@@ -53,6 +80,7 @@ class PythonSource {
   }
 
   std::string text_;
+  std::string package_;
   std::vector<std::size_t> lines_;  ///< The start of each line.
   std::vector<Token> tokens_;
   /// What imports bind names to: F, torch.nn.functional.

@@ -1,0 +1,89 @@
+#include "src/commands/locate_calls.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "platform/error.h"
+#include "report/explain/call_graph.h"
+#include "report/explain/call_hierarchy.h"
+#include "report/explain/python_calls.h"
+#include "report/locate/cpp_lookup.h"
+#include "report/locate/entry_locator.h"
+#include "report/locate/op_lookup.h"
+#include "report/locate/python_lookup.h"
+#include "report/locate/source_indexes.h"
+#include "report/output/source_copies.h"
+#include "src/choices/local_sources.h"
+
+namespace optrace {
+
+namespace {
+
+// Returns the text of a file of the source, if it is on this machine.
+std::optional<std::string> read_local(const LocalSources& sources, const std::string& file) {
+  const std::filesystem::path path = sources.find(file);
+  if (path.empty()) return std::nullopt;
+  const auto lines = read_source_lines(path);
+  if (!lines) return std::nullopt;
+  return fmt::format("{}\n", fmt::join(*lines, "\n"));
+}
+
+// Adds callers and callees as far as they are requested.
+class CallAdder {
+ public:
+  CallAdder(const IndexChoice& choice, const LocateCalls& calls)
+      : calls_(calls),
+        sources_(choice),
+        indexes_(choice.index, choice.projects),
+        entries_(choice.index, projects_of(choice)),
+        graph_(indexes_) {}
+
+  void add(Located& answer) {
+    if (PythonCalls::has_calls(answer)) {
+      if (calls_.python && !python_calls_.add(answer, calls_.all))
+        answer.note = "its calls are unknown: the source file is not on this machine";
+      return;
+    }
+    if (!CallHierarchy::has_calls(answer) || (!calls_.callers && !calls_.callees)) return;
+    // An op's kernels and a stub's are its callees already.
+    answer.parts.clear();
+    const CallHierarchyOptions options{.depth = calls_.depth, .all = calls_.all};
+    if (calls_.callers) hierarchy_.add_callers(answer, options);
+    if (calls_.callees) hierarchy_.add_callees(answer, options);
+  }
+
+ private:
+  const LocateCalls& calls_;
+  LocalSources sources_;
+  SourceIndexes indexes_;
+  EntryLocator entries_;
+  CallGraph graph_;
+  CppLookup cpp_{entries_};
+  OpLookup ops_{entries_, cpp_};
+  PythonLookup python_{entries_, ops_};
+  CallHierarchy hierarchy_{graph_, entries_, ops_};
+  PythonCalls python_calls_{indexes_, entries_, ops_, python_,
+                            [this](const std::string& file) { return read_local(sources_, file); }};
+};
+
+}  // namespace
+
+void add_calls(const IndexChoice& choice, const LocateCalls& calls, LocateResult& result) {
+  if ((calls.callers || calls.callees) &&
+      std::ranges::none_of(result.answers, CallHierarchy::has_calls)) {
+    throw Error(
+        ExitStatus::usage,
+        fmt::format("the {} of {} are unknown: it is a {}", calls.callers ? "callers" : "callees",
+                    result.answers.front().name, name_of(result.answers.front().kind)),
+        "--callers and --callees take a C++ function, a device kernel, a stub or an op.");
+  }
+  CallAdder adder(choice, calls);
+  for (Located& answer : result.answers) adder.add(answer);
+}
+
+}  // namespace optrace

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstddef>
+
+#include "report/locate/located.h"
+#include "src/choices/index_choice.h"
+
+namespace optrace {
+
+/// The calls that `optrace locate` adds to its answers.
+struct LocateCalls {
+  bool callers = false;
+  bool callees = false;
+  bool python = true;     ///< The calls through which a class or function leaves Python.
+  std::size_t depth = 1;  ///< Of callers and callees.
+  bool all = false;       ///< Of the calls that are left out otherwise.
+};
+
+/// Adds calls to the parts of the answers. Throws Error(usage) if callers or callees are requested
+/// and no answer has any.
+void add_calls(const IndexChoice& choice, const LocateCalls& calls, LocateResult& result);
+
+}  // namespace optrace
