@@ -20,6 +20,8 @@ make --no-print-directory pytorch-tests-venv
   --source "$(setup/fetch-source.sh)" nn/test_convolution
 printf '\n== A step outside of a window, against the same step without optrace\n'
 "$python" bench/window.py build
+printf '\n== Steps with a record of their tensors, against the same steps without\n'
+"$python" bench/tensors.py build
 printf '\n== Attaching to a running process, beside py-spy dump and memray attach\n'
 setup/install-packages.sh bench/packages.txt
 "$python" -m pip install --quiet --disable-pip-version-check --upgrade --target build/bench-tools \

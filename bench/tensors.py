@@ -1,7 +1,7 @@
-"""Measures what the journal of tensors costs: `optrace run --tensors` against `optrace run`, and both
-against the program alone. The program times its own steps.
+"""Measures the journal of tensors: steps of a small model under `optrace run --tensors`, against those
+under `optrace run` and those of the program alone. The program times its own steps.
 
-Usage: tensors.py BUILD
+    tensors.py BUILD_FOLDER [ROUNDS]
 """
 import pathlib
 import statistics
@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 
-ROUNDS = 3
 PROGRAM = """
 import time, torch
 torch.set_num_threads(1)
@@ -36,6 +35,7 @@ def microseconds(command, program):
 
 def main():
     optrace = str(pathlib.Path(sys.argv[1]) / "optrace")
+    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 3
     with tempfile.TemporaryDirectory() as folder:
         program = pathlib.Path(folder) / "program.py"
         program.write_text(PROGRAM)
@@ -43,10 +43,8 @@ def main():
                   f"{folder}/trace"]
         commands = {"alone": [sys.executable], "optrace run": traced,
                     "optrace run --tensors": [*traced, "--tensors"]}
-        for command in commands.values():
-            microseconds(command, program)  # Fills caches.
         times = {name: [] for name in commands}
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             for name, command in commands.items():
                 times[name].append(microseconds(command, program))
     best = {name: statistics.median(values) for name, values in times.items()}
