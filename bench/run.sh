@@ -22,6 +22,8 @@ printf '\n== Recording what functions returned, against the same run without\n'
 "$python" bench/decisions.py build/optrace "$python"
 printf '\n== A step outside of a window, against the same step without optrace\n'
 "$python" bench/window.py build
+printf '\n== Steps with a record of their tensors, against the same steps without\n'
+"$python" bench/tensors.py build
 printf '\n== Attaching to a running process, beside py-spy dump and memray attach\n'
 setup/install-packages.sh bench/packages.txt
 "$python" -m pip install --quiet --disable-pip-version-check --upgrade --target build/bench-tools \

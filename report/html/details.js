@@ -7,7 +7,7 @@ const kShownElsewhere = new Set([
   "step", "schema", "arguments", "results", "key_set", "included", "excluded", "fallthrough",
   "dispatch_key", "kernel", "registered_at", "dispatch", "repeated_calls", "variants", "variants_left_out",
   "calls",
-  "launches", "configurations", "python_name",
+  "launches", "configurations", "python_name", "tensors",
 ]);
 
 /** @type {Record<string, string>} */
@@ -113,6 +113,25 @@ export function callTable(detail) {
                 make("td", {}, make("div", {}, valueText(value)),
                      make("div", {class: "note"}, remarks(value, names))));
   })));
+}
+
+/**
+ * Returns where the tensors of a call are: a term for each, and for each copy.
+ * @param {any} detail
+ */
+export function storageList(detail) {
+  if (!detail.tensors) return null;
+  const {arguments: values = [], results = [], copies = []} = detail.tensors;
+  return terms([
+    ...[...values, ...results].map((/** @type {any} */ one) => [one.name ?? "result", [
+      one.storage === null ? "no storage" : `storage #${one.storage} +${one.offset}`,
+      ...(one.written ? ["written in place"] : []),
+      ...(one.relation ? [relationText(one, [])] : []),
+      ...(one.bytes ? [`${readableCount(one.bytes)} bytes`] : []),
+    ].join(" · ")]),
+    ...copies.map((/** @type {any} */ one) =>
+      ["copy", `storage #${one.from} to #${one.to}, ${one.reason}`]),
+  ]);
 }
 
 /**

@@ -3,7 +3,7 @@ import { Frames } from "./payload.js";
 import { fill, fragment, make, outwardLink } from "./elements.js";
 import { counted, readableChange, readableCount, readablePart } from "./format.js";
 import { lineText, readableTime, shortPath } from "./format.js";
-import { callTable, keyList, otherFacts, requests, terms, variantTable } from "./details.js";
+import { callTable, keyList, otherFacts, requests, storageList, terms, variantTable } from "./details.js";
 import { valueText } from "./details.js";
 import { kSides } from "./tree_line.js";
 
@@ -41,6 +41,7 @@ export class Panel {
          ...section("Op", this.op(row, detail)),
          ...section("Dispatch", this.dispatch(row, detail)),
          ...section("Arguments and results", callTable(detail)),
+         ...section("Storages", storageList(detail)),
          ...section("Kinds of calls", variantTable(detail)),
          ...section("Calls", this.why(row, detail), ...requests(detail, "calls")),
          ...section("Launches", ...requests(detail, "launches")),

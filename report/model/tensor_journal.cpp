@@ -98,7 +98,8 @@ class JournalReader {
     variable.file = file_at(entry);
     variable.after = last_;
     variable.identity = count_at(entry, "tensor");
-    if (variable.identity != 0) variable.tensor = tensor_of(entry);
+    variable.bound = variable.identity != 0;
+    if (variable.bound) variable.tensor = tensor_of(entry);
     journal_.variables.push_back(std::move(variable));
   }
 

@@ -73,7 +73,8 @@ struct JournalVariable {
   std::string file;
   std::uint64_t after = 0;     ///< The last call that ended before this was seen.
   std::uint64_t identity = 0;  ///< Equal for variables that refer to the same tensor at a time.
-  std::optional<JournalTensor> tensor;
+  bool bound = false;          ///< It refers to a tensor.
+  JournalTensor tensor;
 };
 
 /// The largest sum of the sizes of the storages that a device had at one time.

@@ -40,7 +40,7 @@ Json story_json(const VariableStory& story) {
   for (const SharedMemory& one : story.shared)
     shared.push_back({{"name", full_name(*one.variable)},
                       {"same_tensor", one.same_tensor},
-                      {"offset", one.variable->tensor->offset}});
+                      {"offset", one.variable->tensor.offset}});
   Json steps = Json::array();
   for (const StoryStep& step : story.steps) {
     Json object = line_json(step.call);
@@ -56,7 +56,7 @@ Json story_json(const VariableStory& story) {
   return {{"name", variable.name},
           {"function", variable.function.empty() ? Json() : Json(variable.function)},
           {"file", variable.file},
-          {"tensor", tensor_json(*variable.tensor)},
+          {"tensor", tensor_json(variable.tensor)},
           {"at_end", story.at_end},
           {"shared_with", std::move(shared)},
           {"copied_from", list_of(story.copied_from)},

@@ -69,7 +69,7 @@ class TensorsText {
   }
 
   std::string size_text(const VariableStory& story) const {
-    const std::uint64_t storage = story.variable->tensor->storage;
+    const std::uint64_t storage = story.variable->tensor.storage;
     const auto found = journal_.storages.find(storage);
     if (found == journal_.storages.end()) return "unknown";
     return fmt::format("storage #{}, {} on {}, {}", storage, readable_size(found->second.bytes),
@@ -100,14 +100,14 @@ class TensorsText {
       if (!text.empty()) text += ", ";
       text += full_name(*one.variable);
       text += one.same_tensor ? " (the same tensor)"
-                              : fmt::format(" (a view at +{})", one.variable->tensor->offset);
+                              : fmt::format(" (a view at +{})", one.variable->tensor.offset);
     }
     return text.empty() ? "no other variable" : text;
   }
 
   void tell(const VariableStory& story) {
     const JournalVariable& variable = *story.variable;
-    const JournalTensor& tensor = *variable.tensor;
+    const JournalTensor& tensor = variable.tensor;
     title(printable(fmt::format("{}: {}", full_name(variable), tensor_text(tensor))));
     if (tensor.storage == 0) {
       field("memory", "it has no storage, as tensors that are not strided");
@@ -193,7 +193,7 @@ class TensorsText {
       if (!story.copied_from.empty())
         more += fmt::format("; a copy of storage #{}", story.copied_from.back().copy.from);
       return fmt::format("{}  {}{}", padded(full_name(*story.variable), width),
-                         tensor_text(*story.variable->tensor), more);
+                         tensor_text(story.variable->tensor), more);
     });
   }
 

@@ -33,7 +33,7 @@ std::map<VariableKey, const JournalVariable*> bound_after(const TensorJournal& j
   std::map<VariableKey, const JournalVariable*> bound;
   for (std::size_t i = 0; i < count; ++i) {
     const JournalVariable& variable = journal.variables[i];
-    if (variable.tensor)
+    if (variable.bound)
       bound[key_of(variable)] = &variable;
     else
       bound.erase(key_of(variable));
@@ -57,10 +57,10 @@ VariableStory story_of(const TensorJournal& journal, const JournalVariable& vari
   VariableStory story;
   story.variable = &variable;
   story.at_end = until == journal.variables.size();
-  const std::uint64_t storage = variable.tensor->storage;
+  const std::uint64_t storage = variable.tensor.storage;
   if (storage == 0) return story;
   for (const auto& [key, other] : bound_after(journal, until))
-    if (key != key_of(variable) && other->tensor->storage == storage)
+    if (key != key_of(variable) && other->tensor.storage == storage)
       story.shared.push_back({other, other->identity == variable.identity});
   std::map<std::uint64_t, std::vector<ReasonedCopy>> inside;  // By the outermost call.
   for (const ReasonedCopy& copy : copies) {
@@ -109,7 +109,7 @@ std::vector<VariableStory> stories_of(const TensorJournal& journal, std::string_
     const auto [place, added] =
         last.emplace(key_of(variable), std::pair(nullptr, journal.variables.size()));
     if (added) order.push_back(key_of(variable));
-    if (variable.tensor)
+    if (variable.bound)
       place->second = {&variable, journal.variables.size()};
     else if (place->second.second == journal.variables.size())
       place->second.second = i;
@@ -125,8 +125,8 @@ std::vector<VariableStory> stories_of(const TensorJournal& journal, std::string_
 std::map<std::uint64_t, std::vector<std::string>> names_of_storages(const TensorJournal& journal) {
   std::map<std::uint64_t, std::vector<std::string>> names;
   for (const JournalVariable& variable : journal.variables) {
-    if (!variable.tensor || variable.tensor->storage == 0) continue;
-    std::vector<std::string>& known = names[variable.tensor->storage];
+    if (!variable.bound || variable.tensor.storage == 0) continue;
+    std::vector<std::string>& known = names[variable.tensor.storage];
     if (std::string name = full_name(variable); std::ranges::find(known, name) == known.end())
       known.push_back(std::move(name));
   }

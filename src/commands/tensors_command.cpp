@@ -90,7 +90,7 @@ TensorsAnswer answer_of(const Trace& trace, const std::string& name) {
   if (!name.empty() && answer.stories.empty()) {
     std::set<std::string> known;
     for (const JournalVariable& variable : answer.journal.variables)
-      if (variable.tensor) known.insert(printable(full_name(variable)));
+      if (variable.bound) known.insert(printable(full_name(variable)));
     throw Error(ExitStatus::usage,
                 fmt::format("no variable '{}' of the program refers to a tensor", printable(name)),
                 known.empty() ? "The program has no variable that does."

@@ -1030,7 +1030,11 @@ void end(const at::RecordFunction& function, at::ObserverContext* context) {
   const auto* const op = static_cast<const RunningOp*>(context);
   if (op == nullptr) return;
   ThreadCache* const cache = ThreadCache::get();
-  if (cache != nullptr) cache->depth = op->depth();
+  if (cache != nullptr) {
+    cache->depth = op->depth();
+    if (const JournalCall* const call = op->journal_call())
+      tensor_journal::leave(cache->journal, *call);
+  }
   // Ignore an op that began outside this recording.
   if (op->recording() != recording_number.load(std::memory_order_acquire)) return;
   std::uint32_t record = 0;

@@ -64,17 +64,19 @@ class Journal final : public VariableVisitor {
   }
 
   void stop() {
-    if (!is_on()) return;
-    looking = nullptr;
-    look_at_main_module(*this);
+    if (is_on()) {
+      looking = nullptr;
+      look_at_main_module(*this);
+    }
     const Locked lock(*this);
-    on_.store(false);
-    for (const auto& [key, scope] : scopes_)
-      if (!scope.function.empty())
-        for (const auto& [name, variable] : scope.variables) put_unbound(scope, name);
-    put_found();
-    note_ended("at_end", 0);
-    keep_chunk();
+    if (on_.exchange(false)) {
+      for (const auto& [key, scope] : scopes_)
+        if (!scope.function.empty())
+          for (const auto& [name, variable] : scope.variables) put_unbound(scope, name);
+      put_found();
+      note_ended("at_end", 0);
+      keep_chunk();
+    }
     reset();
   }
 
@@ -136,7 +138,7 @@ class Journal final : public VariableVisitor {
     append(call.results, json);
   }
 
-  void end(JournalThread& thread, const JournalCall& call, const char* name, bool is_node) {
+  void end(const JournalThread& thread, const JournalCall& call, const char* name, bool is_node) {
     JsonText entry;
     entry.open('{');
     write_number(entry, "call", call.number);
@@ -162,9 +164,8 @@ class Journal final : public VariableVisitor {
       }
     }
     entry.close('}');
-    thread.call = innermost = call.outer.call;
-    thread.record = call.outer.record;
     const Locked lock(*this);
+    if (!is_on()) return;
     put(entry);
     if (call.outer.call == 0) note_ended("during", call.number);
   }
@@ -491,7 +492,12 @@ void note_saved(const c10::TensorImpl& tensor) {
   errno = number;
 }
 
-void end(JournalThread& thread, const JournalCall& call, const char* name, bool is_node) {
+void leave(JournalThread& thread, const JournalCall& call) {
+  thread.call = innermost = call.outer.call;
+  thread.record = call.outer.record;
+}
+
+void end(const JournalThread& thread, const JournalCall& call, const char* name, bool is_node) {
   Journal::get().end(thread, call, name, is_node);
 }
 

@@ -68,8 +68,11 @@ void add_result(JournalCall& call, const c10::TensorImpl& tensor, const char* re
 /// Notes that autograd saves a tensor in the innermost call of the thread.
 void note_saved(const c10::TensorImpl& tensor);
 
-/// Ends a call of the op or node with this name.
-void end(JournalThread& thread, const JournalCall& call, const char* name, bool is_node);
+/// Makes the call around this one the thread's innermost, also after the end of the journal.
+void leave(JournalThread& thread, const JournalCall& call);
+
+/// Adds the call, of the op or node with this name, to the journal.
+void end(const JournalThread& thread, const JournalCall& call, const char* name, bool is_node);
 
 /// For fork(): a child has no journal until it starts one.
 void lock();
