@@ -6,6 +6,7 @@ import json
 import pathlib
 
 import pytest
+
 from report_frames import frames_below
 
 PROGRAMS = pathlib.Path(__file__).parent
