@@ -167,9 +167,10 @@ class Finder {
       if (c == '(' || c == '[') ++parentheses;
       if ((c == ')' || c == ']') && parentheses > 0) --parentheses;
       if (c == '{') ++braces;
-      if (c == '}' && (braces == 0 || --braces == 0)) {
+      if (c == '}') {
+        if (braces > 0) --braces;
         // In a constructor's list of members, as in `: a{1}, b{2} {`, the body follows.
-        if (parentheses == 0 && symbol(at + 1) != ',' && symbol(at + 1) != '{')
+        if (braces == 0 && parentheses == 0 && symbol(at + 1) != ',' && symbol(at + 1) != '{')
           return {line_of(tokens[at].begin) + 1, true};
       }
       if (parentheses != 0 || braces != 0) continue;
