@@ -205,7 +205,8 @@ const std::map<std::string, std::string>& PythonCalls::attributes_of(const std::
   const auto [at, added] = attributes_.try_emplace(owner);
   if (!added) return at->second;
   const auto init = python_.find_name(owner + ".__init__");
-  const File* const file = init ? file_of(init->location.file) : nullptr;
+  if (!init) return at->second;
+  const File* const file = file_of(init->location.file);
   if (file == nullptr) return at->second;
   const std::size_t begin = line_of_definition(*file, *init);
   for (const PythonCallInText& call : file->source.calls(begin, file->source.end_of_block(begin))) {
@@ -289,7 +290,8 @@ const PythonCalls::File* PythonCalls::file_of(std::string_view file) {
     if (std::optional<std::string> text = read_(at->first))
       at->second =
           File{PythonSource(std::move(*text), package_of_file(file)), module_of_file(file)};
-  return at->second ? &*at->second : nullptr;
+  const std::optional<File>& file_read = at->second;
+  return file_read ? &*file_read : nullptr;
 }
 
 // Returns the line, from 0, at which a file defines a function: the index's line, or the nearest

@@ -54,6 +54,15 @@ std::string word_of(const Located& located, SourceLanguage language) {
   return word;
 }
 
+// Returns true for a word that can't continue the head of a function after its parameters.
+bool begins_declaration(std::string_view text, const SourceToken& token) {
+  constexpr auto kContinuing = std::to_array<std::string_view>(
+      {"const", "noexcept", "override", "final", "try", "requires", "volatile"});
+  return (token.kind == SourceTokenKind::name || token.kind == SourceTokenKind::keyword) &&
+         std::ranges::find(kContinuing, text.substr(token.begin, token.end - token.begin)) ==
+             kContinuing.end();
+}
+
 class Finder {
  public:
   Finder(const std::vector<std::string>& lines, SourceLanguage language)
@@ -122,7 +131,9 @@ class Finder {
       return (has_word(text, "class") || has_word(text, "struct")) && end_of_statement(line).second;
     if (text.starts_with("//") || text.starts_with('*') || text.starts_with("return "))
       return false;
-    return lines_[line].find(word + "(") != std::string::npos && end_of_statement(line).second;
+    const bool named = lines_[line].find(word + "(") != std::string::npos ||
+                       lines_[line].find("(" + word + ")") != std::string::npos;
+    return named && end_of_statement(line).second;
   }
 
   std::size_t end_of_entry(std::size_t line) const {
@@ -156,15 +167,16 @@ class Finder {
       if (c == '(' || c == '[') ++parentheses;
       if ((c == ')' || c == ']') && parentheses > 0) --parentheses;
       if (c == '{') ++braces;
-      if (c == '}' && (braces == 0 || --braces == 0)) {
+      if (c == '}') {
+        if (braces > 0) --braces;
         // In a constructor's list of members, as in `: a{1}, b{2} {`, the body follows.
-        if (parentheses == 0 && symbol(at + 1) != ',' && symbol(at + 1) != '{')
+        if (braces == 0 && parentheses == 0 && symbol(at + 1) != ',' && symbol(at + 1) != '{')
           return {line_of(tokens[at].begin) + 1, true};
       }
       if (parentheses != 0 || braces != 0) continue;
       if (c == ';') return {line_of(tokens[at].begin) + 1, false};
-      // A macro that stands alone: a name follows on another line.
-      if (c == ')' && at + 1 < tokens.size() && tokens[at + 1].kind == SourceTokenKind::name &&
+      // A macro that stands alone: another declaration follows in another line.
+      if (c == ')' && at + 1 < tokens.size() && begins_declaration(text, tokens[at + 1]) &&
           line_of(tokens[at + 1].begin) > line_of(tokens[at].begin))
         return {line_of(tokens[at].begin) + 1, false};
     }

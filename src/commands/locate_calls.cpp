@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -33,7 +34,7 @@ std::optional<std::string> read_local(const LocalSources& sources, const std::st
   return fmt::format("{}\n", fmt::join(*lines, "\n"));
 }
 
-// Adds callers and callees as far as they are requested.
+// Adds the calls of one answer after the other.
 class CallAdder {
  public:
   CallAdder(const IndexChoice& choice, const LocateCalls& calls)
@@ -45,7 +46,7 @@ class CallAdder {
 
   void add(Located& answer) {
     if (PythonCalls::has_calls(answer)) {
-      if (calls_.python && !python_calls_.add(answer, calls_.all))
+      if (!std::exchange(python_added_, true) && !python_calls_.add(answer, calls_.all))
         answer.note = "its calls are unknown: the source file is not on this machine";
       return;
     }
@@ -59,6 +60,7 @@ class CallAdder {
 
  private:
   const LocateCalls& calls_;
+  bool python_added_ = false;
   LocalSources sources_;
   SourceIndexes indexes_;
   EntryLocator entries_;

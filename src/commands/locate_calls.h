@@ -11,13 +11,13 @@ namespace optrace {
 struct LocateCalls {
   bool callers = false;
   bool callees = false;
-  bool python = true;     ///< The calls through which a class or function leaves Python.
   std::size_t depth = 1;  ///< Of callers and callees.
   bool all = false;       ///< Of the calls that are left out otherwise.
 };
 
-/// Adds calls to the parts of the answers. Throws Error(usage) if callers or callees are requested
-/// and no answer has any.
+/// Adds calls to the parts of the answers: to the first one that is written in Python those through
+/// which it leaves Python, and to those in C++ the requested ones. Throws Error(usage) if callers
+/// or callees are requested and no answer has any.
 void add_calls(const IndexChoice& choice, const LocateCalls& calls, LocateResult& result);
 
 }  // namespace optrace

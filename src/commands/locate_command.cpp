@@ -104,13 +104,13 @@ std::vector<std::string> function_names(const std::string& name) {
   return {function};
 }
 
-// Says on standard error that the text of a definition is not at the answer's line.
-void say_if_moved(const LocatedDefinition& definition, const IndexChoice& choice) {
-  if (!definition.text.moved) return;
+// Says on standard error that the text of the definition is not at the answer's line.
+void say_if_moved(const LocateResult& result, const IndexChoice& choice) {
+  if (!result.definition || !result.definition->text.moved) return;
   fmt::print(stderr,
              "optrace: the index is of PyTorch {} and has another line of {}; the definition was "
              "found by its name\n",
-             choice.index.torch_version(), printable(definition.name));
+             choice.index.torch_version(), printable(result.definition->name));
 }
 
 void locate_one(const LocateCommandOptions& options) {
@@ -145,7 +145,7 @@ void locate_one(const LocateCommandOptions& options) {
   calls.all = options.answers.all;
   if (options.source) {
     add_definition(choice, result);
-    say_if_moved(*result.definition, choice);
+    say_if_moved(result, choice);
   } else {
     add_calls(choice, calls, result);
   }
@@ -258,8 +258,12 @@ void add_locate_command(CLI::App& app) {
       ->type_name("N")
       ->capture_default_str();
   command->add_flag("--open", options->open, "Open the definition in $VISUAL or $EDITOR");
-  command->add_flag("--source", options->source,
-                    "Print the text of the definition, from a file on this machine");
+  command
+      ->add_flag("--source", options->source,
+                 "Print the text of the definition, from a file on this machine")
+      ->excludes("--callers")
+      ->excludes("--callees")
+      ->excludes("--open");
   command->add_option("--python", options->python, "The Python that has torch")->type_name("PATH");
   add_terminal_options(*command, options->terminal);
   command->callback([options] {

@@ -222,8 +222,8 @@ void add_output_options(CLI::App& app, OutputOptions& options) {
          "text (the tree), summary (one screen about a program),\njson (schema optrace.report/1), "
          "csv (the ops), folded or\nspeedscope (flame graphs), dot or mermaid (the calls as "
          "a\ngraph), sqlite (a database for queries of your own),\nhtml (one interactive page), "
-         "perfetto (each call on a time\naxis), gdb (breakpoints on each step),\ndispatch "
-         "(PyTorch's dispatch trace)")
+         "perfetto (each call on a time\naxis), gdb (breakpoints on each step),\n"
+         "dispatch (as TORCH_SHOW_DISPATCH_TRACE prints it)")
       ->check(one_of({kReportFormats.begin(), kReportFormats.end()}))
       ->type_name("FORMAT")
       ->default_str(kReportFormats[static_cast<std::size_t>(options.usual_format)]);

@@ -176,6 +176,7 @@ def test_source_that_is_not_here_or_of_another_version(optrace, run, python, tmp
 
 
 @pytest.mark.parametrize("arguments, message", [
+    (["nn.Linear", "--source", "--callees"], "--callees excludes --source"),
     (["-", "--source"], "--open and --source take one name"),
     (["nn.Linear", "--callers"], "the callers of torch.nn.modules.linear.Linear are unknown"),
     (["-", "--callees"], "--callers and --callees take one name"),

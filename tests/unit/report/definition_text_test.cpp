@@ -40,19 +40,22 @@ Located cpp(const std::string& symbol, std::uint32_t line,
 }  // namespace
 
 TEST_CASE("a C++ definition ends with its body", "[definition_text]") {
-  const std::string text = R"cpp(int x;
-                                 // Adds.
-                                 template <typename T>
-                                 static inline Tensor add(const Tensor& a, const char* s = "}") {
-                                   // } in a comment, '}' in a character
-                                   auto f = [] { return R"x(})x"; };
-                                   return a;
-                                 }
-                                 A::A(int n) : a_{n}, b_{1} {}
-                                 DECLARE_DISPATCH(fn, add_stub);
-                                 REGISTER_NO_CPU_DISPATCH(add_stub)
-                                 void later() {}
-  )cpp";
+  const std::string text = R"text(int x;
+// Adds.
+template <typename T>
+static inline Tensor
+add(const Tensor& a, const char* s = "}")
+{
+  // } in a comment, '}' in a character
+  auto f = [] { return R"x(})x"; };
+  return a;
+}
+A::A(int n) : a_{n}, b_{1} {
+}
+DECLARE_DISPATCH(fn, add_stub);
+REGISTER_NO_CPU_DISPATCH(add_stub)
+void later() {}
+)text";
   CHECK(range(text, cpp("_ZN2at6native3addEv", 5)) == "2-10");
   CHECK(range(text, cpp("_ZN1AC1Ei", 11)) == "11-12");
   CHECK(range(text, cpp("_ZN2at6native8add_stubE", 13)) == "13-13");
@@ -61,18 +64,20 @@ TEST_CASE("a C++ definition ends with its body", "[definition_text]") {
 }
 
 TEST_CASE("a line of another version leads to the nearest definition", "[definition_text]") {
-  const std::string text = R"cpp(Tensor add(Tensor a);
+  const std::string text = R"text(Tensor add(Tensor a);
 
-                                 Tensor mul() {
-                                   return add(b);
-                                 }
+Tensor mul() {
+  return add(b);
+}
 
-                                 Tensor add(Tensor a) {
-                                   return a;
-                                 }
-                                 class Adder : Base {};
-                                 TORCH_IMPL_FUNC(gelu_out_cpu)(const Tensor& a) {}
-  )cpp";
+Tensor add(Tensor a) {
+  return a;
+}
+class Adder : Base {
+};
+TORCH_IMPL_FUNC(gelu_out_cpu)(const Tensor& a) {
+}
+)text";
   CHECK(range(text, cpp("_ZN2at6native3addEv", 3), false) == "7-9 moved");
   CHECK(range(text, cpp("_ZN2at6native3addEv", 7), false) == "7-9");
   CHECK(range(text, cpp("_ZN2at6native3addEv", 900), false) == "7-9 moved");
@@ -89,7 +94,7 @@ TEST_CASE("definitions in Python and yaml", "[definition_text]") {
   forward.name = "torch.nn.A.forward";
   forward.file = "torch/nn/a.py";
   forward.line = 3;
-  const std::string text = R"py(class A:
+  const std::string text = R"text(class A:
     @property
     def forward(self):
         return '''
@@ -98,7 +103,7 @@ text
 
     def backward(self):
         pass
-)py";
+)text";
   CHECK(range(text, forward) == "2-6");
   forward.line = 1;
   CHECK(range(text, forward, false) == "2-6 moved");

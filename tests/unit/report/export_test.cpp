@@ -67,6 +67,25 @@ TEST_CASE("a folded stack is one line of its parts", "[export]") {
   CHECK(to_folded(report) == "a,b\\x0ac 4\n");
 }
 
+TEST_CASE("a dispatch trace has PyTorch's own format", "[export]") {
+  Report report = sample();
+  Frame& add = report.roots[0].children[0];
+  add.detail.edit()["dispatch_key"] = "AutogradCPU";
+  Frame node = frame(Layer::autograd, "AddBackward0", 0);
+  node.detail.edit()["node"] = "AddBackward0";
+  node.children.push_back(op_call("aten::detach", 1));
+  add.children.push_back(std::move(node));
+  Frame& inner = add.children[0];
+  inner.name = "c10::Dispatcher::redispatchBoxed";
+  inner.detail.edit()["step"] = "redispatch";
+  inner.detail.edit()["dispatch_key"] = "CPU\n";
+  CHECK(to_dispatch_trace(report) ==
+        " [call] op=[aten::add], key=[AutogradCPU]\n"
+        "  [redispatchBoxed] op=[aten::add], key=[CPU\\x0a]\n"
+        " [call] op=[aten::mul], key=[?]\n"
+        " [call] op=[aten::detach], key=[?]\n");
+}
+
 TEST_CASE("a deep recursion is cut off", "[export]") {
   constexpr std::uint64_t kDepth = 600;
   Frame inner = frame(Layer::python, "f", 1);

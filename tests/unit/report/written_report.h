@@ -6,6 +6,7 @@
 
 #include "platform/output_sink.h"
 #include "report/output/call_stacks.h"
+#include "report/output/dispatch_trace.h"
 #include "report/output/html_page.h"
 #include "report/output/line_layout.h"
 #include "report/output/op_table.h"
@@ -34,6 +35,10 @@ inline std::string to_summary(const Report& report, const ReportTextOptions& opt
 
 inline std::string to_csv(const Report& report) {
   return written([&](OutputSink& sink) { to_csv(report, sink); });
+}
+
+inline std::string to_dispatch_trace(const Report& report) {
+  return written([&](OutputSink& sink) { to_dispatch_trace(report, sink); });
 }
 
 inline std::string to_folded(const Report& report) {
