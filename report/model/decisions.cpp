@@ -95,7 +95,7 @@ std::vector<std::string> decisions_below(const Frame& frame) {
 /// Returns `Convolution.cpp:1202`.
 std::string short_place(const Frame& frame) {
   if (!frame.source) return {};
-  std::string place = place_text(*frame.source);
+  const std::string place = place_text(*frame.source);
   return place.substr(place.rfind('/') + 1);
 }
 
