@@ -1,6 +1,6 @@
-"""Cost of recording what functions returned (`optrace run --decisions`), as ratios of the time that a
-loop of convolutions takes: 1,000 calls after a warm-up, medians of several runs. All runs are traced;
-the first column, with `none`, is the unit.
+"""Cost of recording what functions returned (`optrace run --decisions`), as ratios of the time
+that a loop of convolutions takes: 1,000 calls after a warm-up, medians of several runs. All runs
+are traced, and that with `none` is the unit.
 
     decisions.py OPTRACE PYTHON
 """

@@ -37,10 +37,9 @@ std::int64_t low_bytes(std::uint64_t value, std::uint32_t size, bool with_sign) 
 std::string text_of(const ResultType& type) {
   std::string text;
   if (type.form == ResultForm::optional) text += static_cast<char>(type.form);
-  text += fmt::format("{}{} {}",
-                      static_cast<char>(type.form == ResultForm::optional ? type.value_form
-                                                                          : type.form),
-                      type.size, type.name);
+  text += fmt::format(
+      "{}{} {}", static_cast<char>(type.form == ResultForm::optional ? type.value_form : type.form),
+      type.size, type.name);
   for (const Enumerator& enumerator : type.enumerators)
     text += fmt::format("|{}={}", enumerator.name, enumerator.value);
   return text;
@@ -63,8 +62,7 @@ std::optional<ResultType> parse_result_type(std::string_view text) {
     type.value_form = *value_form;
   }
   const auto size = parse_number<std::uint32_t>(text.substr(0, text.find(' ')));
-  if (!size || *size == 0 ||
-      *size > (*form == ResultForm::optional ? kMaxOptionalSize : kMaxSize))
+  if (!size || *size == 0 || *size > (*form == ResultForm::optional ? kMaxOptionalSize : kMaxSize))
     return std::nullopt;
   type.size = *size;
   text.remove_prefix(std::min(text.size(), text.find(' ')));

@@ -174,8 +174,7 @@ std::string_view enumeration_of(const ResultType& type) {
 
 }  // namespace
 
-void fit_enumerators(IndexContents& carried,
-                     const std::vector<IndexContents::Function>& of_wheel) {
+void fit_enumerators(IndexContents& carried, const std::vector<IndexContents::Function>& of_wheel) {
   std::unordered_map<std::string, ResultType> known;
   for (const IndexContents::Function& type : of_wheel)
     if (type.kind == DefinitionKind::enumeration)

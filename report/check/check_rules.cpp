@@ -25,7 +25,8 @@ constexpr std::size_t kMaxFileLength = 1 << 20;  // Bytes.
 constexpr std::size_t kMaxSentenceLength = 2000;
 constexpr const char* kExamples =
     "Examples of rules: 'calls aten::mm', 'never calls *slow_conv*', 'launches <= 12', "
-    "'conv2d@cuda uses cudnn', 'conv2d decision use_mkldnn == true', 'no graph break'; docs/check-format.md lists all forms.";
+    "'conv2d@cuda uses cudnn', 'conv2d decision use_mkldnn == true', 'no graph break'; "
+    "docs/check-format.md lists all forms.";
 
 struct MeasureName {
   std::string_view name;

@@ -42,7 +42,7 @@ struct Rule {
     /// Each call of `function` in calls of op `pattern` returned `value` (`relation` equal), or did
     /// not (not_equal).
     decision,
-    no_finding,   ///< The rule `pattern` of `optrace findings` finds nothing; empty: no rule does.
+    no_finding,  ///< The rule `pattern` of `optrace findings` finds nothing; empty: no rule does.
   };
   Kind kind = Kind::measure;
   std::string text;     ///< The sentence.

@@ -7,7 +7,7 @@ const kShownElsewhere = new Set([
   "step", "schema", "arguments", "results", "key_set", "included", "excluded", "fallthrough",
   "dispatch_key", "kernel", "registered_at", "dispatch", "repeated_calls", "variants", "variants_left_out",
   "calls",
-  "launches", "configurations", "python_name", "tensors",
+  "launches", "configurations", "python_name", "tensors", "returned",
 ]);
 
 /** @type {Record<string, string>} */

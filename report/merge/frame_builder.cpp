@@ -19,8 +19,8 @@
 #include "report/merge/shared_parts.h"
 #include "report/model/dispatch_detail.h"
 #include "report/model/json_fields.h"
-#include "report/model/returned_values.h"
 #include "report/model/layers.h"
+#include "report/model/returned_values.h"
 #include "tracer/probes/function_roles.h"
 
 namespace optrace {

@@ -29,9 +29,9 @@ std::string returned_by(const Frame& frame) {
 }
 
 /// Enumerations that describe a tensor. No function that returns one chooses what is called next.
-constexpr auto kDescriptions = std::to_array<std::string_view>(
-    {"c10::ScalarType", "c10::MemoryFormat", "c10::Layout", "c10::DeviceType", "c10::DispatchKey",
-     "c10::QScheme"});
+constexpr auto kDescriptions =
+    std::to_array<std::string_view>({"c10::ScalarType", "c10::MemoryFormat", "c10::Layout",
+                                     "c10::DeviceType", "c10::DispatchKey", "c10::QScheme"});
 
 /// Returns true if what the frame's function returned is an enumeration: a choice among several.
 bool is_choice(const Frame& frame) {
@@ -95,7 +95,7 @@ std::vector<std::string> decisions_below(const Frame& frame) {
 /// Returns `Convolution.cpp:1202`.
 std::string short_place(const Frame& frame) {
   if (!frame.source) return {};
-  std::string place = place_text(*frame.source);
+  const std::string place = place_text(*frame.source);
   return place.substr(place.rfind('/') + 1);
 }
 

@@ -6,8 +6,8 @@
 
 namespace optrace {
 
-/// Returns why the parent of an op's call came to call it: the last decision before it in the parent
-/// that is an enumeration, with its line, and the decisions below that one.
+/// Returns why the parent of an op's call came to call it: the last decision before it in the
+/// parent that is an enumeration, with its line, and the decisions below that one.
 ///
 ///     because _select_conv_backend (Convolution.cpp:1202) returned ConvBackend::Mkldnn:
 ///     use_cudnn false, use_mkldnn true

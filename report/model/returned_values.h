@@ -11,8 +11,9 @@
 
 namespace optrace {
 
-/// Returns `detail.returned` of a frame (docs/report-format.md): the type of a function's result and
-/// the values that its calls returned, the most frequent one first. Null if no value can be read.
+/// Returns `detail.returned` of a frame (docs/report-format.md): the type of a function's result
+/// and the values that its calls returned, the most frequent one first. Null if no value can be
+/// read.
 nlohmann::json returned_values(const ResultType& type, std::span<const ReturnTally> tallies,
                                std::uint64_t left_out);
 

@@ -63,7 +63,8 @@ FunctionTable::Caller FunctionTable::find_caller(std::uint64_t return_address) {
 
 bool FunctionTable::read_returned(const recording::Event& raw, Event& event) const {
   if (!has_probe(raw.line)) return false;
-  const Range& range = *std::prev(std::ranges::upper_bound(ranges_, raw.line, {}, &Range::first_id));
+  const Range& range =
+      *std::prev(std::ranges::upper_bound(ranges_, raw.line, {}, &Range::first_id));
   const plan::Probe& probe = range.plan->probes()[raw.line - range.first_id];
   if (!plan::is_return(probe.kind)) return false;
   const std::uint64_t unused =

@@ -491,9 +491,9 @@ void ThreadCounter::note_arguments(std::uint32_t slot, std::uint64_t first, std:
 }
 
 // Gives a value to the call that returned it: the one with the same return slot and address that
-// has not returned yet. Of functions that reached each other by tail calls, it is the outermost one.
-// There is none if the call was not recorded, or ended in another way (an exception, longjmp) and
-// its frame is gone.
+// has not returned yet. Of functions that reached each other by tail calls, it is the outermost
+// one. There is none if the call was not recorded, or ended in another way (an exception, longjmp)
+// and its frame is gone.
 void ThreadCounter::note_returned(const Event& event) {
   const auto& frames = state().native;
   for (std::size_t i = 0; i < std::min(native_.size(), frames.size()); ++i) {
@@ -502,8 +502,7 @@ void ThreadCounter::note_returned(const Event& event) {
     if (frames[i].return_address != event.return_address || std::exchange(live.returned, true))
       return;
     if (live.is_counted())
-      shared_.paths.count_returned(live.frame.path,
-                                   event.what | std::uint64_t{event.line} << 32);
+      shared_.paths.count_returned(live.frame.path, event.what | std::uint64_t{event.line} << 32);
     return;
   }
 }

@@ -364,8 +364,7 @@ bool ProbePlan::parse() {
     return std::uint64_t{probe.code_offset} + probe.code_size <= code_.size() &&
            std::uint64_t{probe.first_fixup} + probe.fixup_count <= fixups_.size() &&
            probe.patch <= Patch::jump && probe.kind <= plan::ProbeKind::last &&
-           probe.original_size <= sizeof probe.original &&
-           probe.displaced > 0;
+           probe.original_size <= sizeof probe.original && probe.displaced > 0;
   });
 }
 

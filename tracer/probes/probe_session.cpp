@@ -144,8 +144,7 @@ void ProbeSession::State::add_returns(const ModuleSymbols& module, ProbePlanner&
   const ReturnedBytes of_selected = [&](std::string_view symbol) {
     return selecting_rule(symbol) ? results.bytes(symbol) : 0;
   };
-  for (const ReturnSite& site : find_return_sites(module, of_selected))
-    planner.add_return(site);
+  for (const ReturnSite& site : find_return_sites(module, of_selected)) planner.add_return(site);
 }
 
 std::filesystem::path ProbeSession::State::initial_plan(const ModuleSymbols& module) {

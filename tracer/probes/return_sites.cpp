@@ -49,7 +49,8 @@ class SiteFinder {
       std::memcpy(&distance, &code[opcode + 1], sizeof distance);
       const std::uint64_t end = start + opcode + kDirectSize;
       const std::uint64_t target = end + static_cast<std::uint64_t>(std::int64_t{distance});
-      if (const std::uint32_t bytes = bytes_of(target, end)) candidates_.push_back({end, bytes, false});
+      if (const std::uint32_t bytes = bytes_of(target, end))
+        candidates_.push_back({end, bytes, false});
     });
   }
 
@@ -146,8 +147,8 @@ class SiteFinder {
     }
   }
 
-  /// Takes the room from sites into which a near branch may lead from elsewhere, such as the `.cold`
-  /// part of the function. Any bytes count that look like one.
+  /// Takes the room from sites into which a near branch may lead from elsewhere, such as the
+  /// `.cold` part of the function. Any bytes count that look like one.
   void forbid_jumps_at_targets(std::vector<ReturnSite>& sites) const {
     for (const auto& [address, code] : module_.executable_segments()) {
       for_each_near_branch(code, [&, start = address, bytes = code](std::size_t opcode) {
@@ -175,7 +176,7 @@ class SiteFinder {
 }  // namespace
 
 std::vector<ReturnSite> find_return_sites(const ModuleSymbols& module,
-                                             const ReturnedBytes& returned_bytes) {
+                                          const ReturnedBytes& returned_bytes) {
   return SiteFinder(module, returned_bytes).run();
 }
 

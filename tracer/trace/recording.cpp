@@ -245,8 +245,8 @@ void Recording::check_events() const {
       if (recording::is_caller(event.id)) continue;
       if (event.id > recording::kLastKind) fail("an event is of an unknown kind");
       if (event.id >= recording::kFirstPythonEvent && !of_python(event)) {
-        if (event.id != recording::kArguments && event.id != recording::kReturnedValue && event.line != 0 &&
-            event.line >= texts_.op_records.size()) {
+        if (event.id != recording::kArguments && event.id != recording::kReturnedValue &&
+            event.line != 0 && event.line >= texts_.op_records.size()) {
           fail("an event names an unknown op record");
         }
         continue;

@@ -268,6 +268,13 @@ TEST_CASE("rules are sentences", "[check]") {
   rule = parse_rule("conv2d@cuda never uses cuDNN");
   CHECK(rule.kind == Rule::Kind::never_uses);
   CHECK(rule.device == "cuda");
+  rule = parse_rule("conv2d@cuda decision use_cudnn != false");
+  CHECK(rule.kind == Rule::Kind::decision);
+  CHECK(rule.pattern == "conv2d");
+  CHECK(rule.device == "cuda");
+  CHECK(rule.function == "use_cudnn");
+  CHECK(rule.relation == Relation::not_equal);
+  CHECK(rule.value == "false");
   CHECK(parse_rule("library calls != 4").measure == Measure::library_calls);
   CHECK(parse_rule("no kernel of dtype torch.float64").dtype == "float64");
   CHECK(parse_rule("no implicit copy between devices").measure == Measure::implicit_copies);
@@ -285,6 +292,9 @@ TEST_CASE("what is no rule is refused with what was expected", "[check]") {
   CHECK_THAT(usage_error("conv2d uses magic"), Contains("not a known backend"));
   CHECK_THAT(usage_error("conv2d@tpu uses cudnn"), Contains("not a device"));
   CHECK_THAT(usage_error("no kernel of dtype float7"), Contains("not a dtype"));
+  CHECK_THAT(usage_error("conv2d decision use_cudnn > 3"), Contains("one value"));
+  CHECK_THAT(usage_error("conv2d@tpu decision use_cudnn == true"), Contains("not a device"));
+  CHECK_THAT(usage_error("conv2d decision * == true"), Contains("has no name"));
   CHECK_THAT(usage_error("no fun"), Contains("there is no rule"));
   CHECK_THAT(usage_error("be fast"), Contains("no form of rule"));
   CHECK_THAT(usage_error(std::string(5000, 'x')), Contains("..."));
@@ -316,6 +326,27 @@ TEST_CASE("a report is held against rules", "[check]") {
   CHECK(found.path[0].file == "model.py");
   CHECK(found.path[1].name == "aten::conv2d");
   CHECK(found.path[3].name == "cudnnBackendExecute");
+}
+
+TEST_CASE("a decision is what a function returned in calls of an op", "[check]") {
+  Report report = empty_report();
+  Frame conv = op("conv2d", "float32", "cpu");
+  Frame use = frame(Layer::kernel, "at::native::ConvParams<long>::use_mkldnn", 3);
+  use.detail = {
+      {"returned",
+       {{"type", "bool"}, {"values", {{{"value", true}, {"name", "true"}, {"calls", 2U}}}}}}};
+  conv.children.push_back(std::move(use));
+  report.roots.push_back(std::move(conv));
+  // What one of the calls returned is not known.
+  CHECK(one(report, "conv2d decision use_mkldnn == true").status == Status::error);
+  CHECK(one(report, "conv2d decision use_mkldnn == false").status == Status::failed);
+  CHECK(one(report, "conv2d decision use_mkldnn != true").found ==
+        "use_mkldnn returned true 2 times");
+  CHECK(one(report, "conv2d@cuda decision use_mkldnn == true").status == Status::error);
+  CHECK(one(report, "conv2d decision use_cudnn == true").status == Status::error);
+  report.roots[0].children[0].calls = 2;
+  CHECK(one(report, "conv2d decision use_mkldnn == true").status == Status::passed);
+  CHECK(one(report, "conv2d decision use_mkldnn != true").status == Status::failed);
 }
 
 TEST_CASE("a rule that could never fail is an error, not a pass", "[check]") {

@@ -797,8 +797,7 @@ TEST_CASE("a returned value belongs to the call with its return slot and address
   t.enter(a, kNone, 1000);
   t.enter(b, a, 900);
   t.enter(c, b, 900);  // By a tail call: the value is that of the outermost function.
-  t.trace.threads[0].events.back().return_address =
-      t.trace.threads[0].events[1].return_address;
+  t.trace.threads[0].events.back().return_address = t.trace.threads[0].events[1].return_address;
   t.trace.threads[0].events.back().caller = a;
   returns(900, 0, 7);
   returns(900, 0, 8);  // The same code, reached without the call: the call has returned already.

@@ -175,8 +175,8 @@ int write_slots(const PlanView& plan, const LoadedModule& module, std::uint32_t 
   }
   slab.size = size;
   std::uint8_t* routines = slab.memory;
-  for (void (*const routine)() : {&optrace_agent_record, &optrace_agent_record_arguments,
-                                  &optrace_agent_record_return}) {
+  for (void (*const routine)() :
+       {&optrace_agent_record, &optrace_agent_record_arguments, &optrace_agent_record_return}) {
     routines = put_value(routines, reinterpret_cast<std::uint64_t>(routine));
   }
   std::uint64_t at = kFirstSlot;

@@ -6,9 +6,9 @@
 
 namespace optrace::agent {
 
-// Probes on the instructions to which calls return (plan::ProbeKind::returned). The number of values
-// that each of them records can be limited. After that, a jump no longer records, and an int3, each
-// hit of which takes a signal, is removed by the thread that hit it.
+// Probes on the instructions to which calls return (plan::ProbeKind::returned). The number of
+// values that each of them records can be limited. After that, a jump no longer records, and an
+// int3, each hit of which takes a signal, is removed by the thread that hit it.
 
 /// From the next placed plan on, each return probe records this number of values; 0: all.
 void limit_return_probes(std::uint32_t hits);

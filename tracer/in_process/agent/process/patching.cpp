@@ -25,9 +25,8 @@ struct Pause {
 void begin_patching() {
   constexpr Pause kPause{0, 100'000};
   const std::uint32_t self = this_thread();
-  for (std::uint32_t nobody = 0;
-       !__atomic_compare_exchange_n(&patching_thread, &nobody, self, false, __ATOMIC_ACQUIRE,
-                                    __ATOMIC_RELAXED);
+  for (std::uint32_t nobody = 0; !__atomic_compare_exchange_n(
+           &patching_thread, &nobody, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
        nobody = 0) {
     if (nobody == self) {
       return;

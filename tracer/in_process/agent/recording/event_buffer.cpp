@@ -51,9 +51,9 @@ static_assert(offsetof(Event, id) == 0 && offsetof(Event, line) == 4 &&
               offsetof(Event, ticks) == 24);
 static_assert(optrace::recording::kArguments == 0xF0000008 &&
               optrace::recording::kReturnedValue == 0xF000000E);
-// What the routine records: 0 the entry; 1 the same, followed by kArguments; 2 the value in rax that
-// a call has returned. In the last case, the function's return slot is the word below the one at
-// rsp + 144, and return_probes.cpp decides whether the value is recorded.
+// What the routine records: 0 the entry; 1 the same, followed by kArguments; 2 the value in rax
+// that a call has returned. In the last case, the function's return slot is the word below the one
+// at rsp + 144, and return_probes.cpp decides whether the value is recorded.
 asm(R"(
   # Calls a function with what a probed function may need saved; rcx stays, rax is the result.
   .macro optrace_call function
