@@ -1,5 +1,5 @@
-"""Measures the journal of tensors: steps of a small model under `optrace run --tensors`, against those
-under `optrace run` and those of the program alone. The program times its own steps.
+"""Measures the journal of tensors: steps of a small model under `optrace run --tensors`, against
+those under `optrace run` and those of the program alone. The program times its own steps.
 
     tensors.py BUILD_FOLDER [ROUNDS]
 """

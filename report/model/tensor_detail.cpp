@@ -32,7 +32,7 @@ TensorDetails::TensorDetails(const Trace& trace) : journal_(read_tensor_journal(
 
 Json TensorDetails::of(std::uint32_t record) const {
   const auto found = first_.find(record);
-  if (found == first_.end()) return {};
+  if (!journal_ || found == first_.end()) return {};
   const JournalCall& call = journal_->calls[found->second];
   if (call.arguments.empty() && call.results.empty()) return {};
   Json detail = {{"arguments", Json::array()}, {"results", Json::array()}};

@@ -1,4 +1,4 @@
-"""`optrace tensors` and `--tensors`: where tensors are, which share memory, and what copies them."""
+"""`optrace tensors` and `--tensors`: where tensors are, which share memory, what copies them."""
 import json
 import textwrap
 
