@@ -33,8 +33,8 @@ struct OutputOptions {
   }
 };
 
-/// Adds --format, -o, --all, --why, --tensors, --times, --no-source, --ignore and the options for a terminal,
-/// which every command that writes a report has. `options` must outlive `app`.
+/// Adds --format, -o, --all, --why, --tensors, --times, --no-source, --ignore and the options for a
+/// terminal, which every command that writes a report has. `options` must outlive `app`.
 void add_output_options(CLI::App& app, OutputOptions& options);
 
 /// Adds -i, --interactive, which add_output_options() leaves out: not every command has a terminal

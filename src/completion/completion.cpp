@@ -103,9 +103,8 @@ class Completer {
 
   // A program and its own arguments are not optrace's.
   bool runs_program() const {
-    return command_ != &main_ &&
-           (command_->name == "run" || command_->name == "tensors" ||
-            (command_->name == "explain" && compiled_));
+    return command_ != &main_ && (command_->name == "run" || command_->name == "tensors" ||
+                                  (command_->name == "explain" && compiled_));
   }
 
   void add(std::string_view start, const std::string& word, const std::string& help = {}) {

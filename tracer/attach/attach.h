@@ -26,7 +26,7 @@ struct AttachRequest {
   std::string until_op;
   /// Maximum time until the interpreter can be interrupted.
   std::chrono::milliseconds timeout = std::chrono::seconds(10);
-  bool tensors = false;  ///< The trace contains the journal of tensors.
+  bool tensors = false;                       ///< The trace contains the journal of tensors.
   std::uint64_t target_bytes = kTargetBytes;  ///< Bytes that tracing may take in the process.
 };
 

@@ -120,7 +120,7 @@ def test_the_pack_for_a_gpu(build, repository, python, tmp_path):
     linked = subprocess.run(["ldd", tmp_path / "optrace-gpu/build/optrace"], capture_output=True,
                             text=True)
     assert "not found" not in linked.stdout
-    # What is linked statically is missing here; everything else that is not of glibc is in the pack.
+    # Statically linked libraries are not listed; all others that glibc lacks are in the pack.
     found = [line for line in linked.stdout.splitlines() if "=> /" in line]
     assert any("libZydis" in line for line in found)
     for line in found:

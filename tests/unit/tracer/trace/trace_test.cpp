@@ -253,7 +253,7 @@ TEST_CASE("what is no trace is refused with a reason and a remedy") {
   std::string bytes = whole;
   bytes[offsetof(trace_format::FileHeader, version)] = 9;
   write_file(path, bytes);
-  CHECK_THAT(message_of(path), Contains("format version 9, and this optrace reads version 6"));
+  CHECK_THAT(message_of(path), Contains("format version 9, and this optrace reads version 7"));
 
   write_file(path, whole.substr(0, whole.size() / 2));
   CHECK_THAT(message_of(path), Contains("truncated or corrupt"));
