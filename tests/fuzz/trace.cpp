@@ -4,6 +4,7 @@
 #include "tracer/trace/trace.h"
 
 #include <cstdlib>
+#include <utility>
 
 #include <xxhash.h>
 #include <zstd.h>
@@ -11,6 +12,7 @@
 #include "report/merge/timeline.h"
 #include "report/merge/trace_merge.h"
 #include "report/output/render.h"
+#include "report/output/tensors_output.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tracer/trace/trace_format.h"
 
@@ -50,10 +52,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       const auto format = static_cast<ReportFormat>(i);
       if (needs_timeline(format) && !has_timeline(trace)) continue;
       ReportTextOptions options;
-      options.all = options.times = options.why = format != ReportFormat::text;
+      options.all = options.times = options.why = options.tensors = format != ReportFormat::text;
       const std::string text =
           written([&](OutputSink& sink) { render(trace, nullptr, format, options, sink); });
       if (!is_binary(format)) fuzz::use_text(text);
+    }
+    if (auto journal = read_tensor_journal(trace)) {
+      TensorsAnswer answer{std::move(*journal), {}, {}, {}};
+      answer.stories = stories_of(answer.journal, "");
+      fuzz::use_text(to_text(answer, {}) + to_json(answer));
     }
     TraceMerge merge;
     merge.add(trace);
