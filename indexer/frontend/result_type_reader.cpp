@@ -55,28 +55,28 @@ std::optional<ResultForm> form_of(CXTypeKind kind) {
 
 std::optional<ResultType> scalar_type(CXType written) {
   const CXType type = clang_getCanonicalType(written);
+  const bool is_enumeration = type.kind == CXType_Enum;
+  const CXCursor declaration = clang_getTypeDeclaration(type);
+  const CXTypeKind kind =
+      is_enumeration ? clang_getCanonicalType(clang_getEnumDeclIntegerType(declaration)).kind
+                     : type.kind;
+  const auto form = form_of(kind);
+  if (!form) return std::nullopt;
   const long long size = clang_Type_getSizeOf(type);
   if (size < 1 || size > 8) return std::nullopt;
-  ResultType found{.form = ResultForm::boolean,
+  ResultType found{.form = *form,
                    .size = static_cast<std::uint32_t>(size),
-                   .name = without_const(take(clang_getTypeSpelling(type))),
+                   .name = *form == ResultForm::pointer
+                               ? "pointer"
+                               : without_const(take(clang_getTypeSpelling(type))),
                    .enumerators = {},
-                   .value_form = ResultForm::boolean};
-  if (type.kind == CXType_Enum) {
-    const CXCursor declaration = clang_getTypeDeclaration(type);
-    const auto underlying =
-        form_of(clang_getCanonicalType(clang_getEnumDeclIntegerType(declaration)).kind);
-    if (!underlying) return std::nullopt;
-    found.form = *underlying == ResultForm::signed_integer ? ResultForm::signed_enumeration
-                                                           : ResultForm::unsigned_enumeration;
+                   .value_form = *form};
+  if (is_enumeration) {
+    found.form = found.value_form = *form == ResultForm::signed_integer
+                                        ? ResultForm::signed_enumeration
+                                        : ResultForm::unsigned_enumeration;
     clang_visitChildren(declaration, &visit_enumerator, &found);
-  } else if (const auto form = form_of(type.kind)) {
-    found.form = *form;
-    if (*form == ResultForm::pointer) found.name = "pointer";
-  } else {
-    return std::nullopt;
   }
-  found.value_form = found.form;
   return found;
 }
 

@@ -3,10 +3,13 @@
 // --clang-version it prints the version of its libclang. Without libclang it prints what is wrong
 // and what to do, a line each, and exits with ExitStatus::failed.
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
+#include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <new>
@@ -17,6 +20,7 @@
 #include <vector>
 
 #include <clang-c/Index.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -99,11 +103,40 @@ std::string& last_words() {
   ::_exit(written < 0 ? 1 : static_cast<int>(ExitStatus::failed));
 }
 
+std::uint64_t memory_limit = 0;
+
+// Returns the number of bytes that RLIMIT_DATA counts. Async-signal-safe.
+std::uint64_t memory_held() {
+  constexpr int kField = 5;  // Of /proc/self/statm, in pages.
+  std::array<char, 256> text{};
+  const int file = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  const ssize_t size = ::read(file, text.data(), text.size() - 1);
+  ::close(file);
+  const char* at = text.data();
+  const char* const end = at + std::max<ssize_t>(size, 0);
+  for (int field = 0; field < kField && at != end; ++at) {
+    if (*at == ' ') ++field;
+  }
+  std::uint64_t pages = 0;
+  std::from_chars(at, end, pages);
+  return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+// libclang crashes in some places where an allocation fails.
+void end_at_crash(int signal) {
+  if (memory_held() > memory_limit / 4 * 3) {
+    end_out_of_memory();
+  }
+  ::signal(signal, SIG_DFL);
+  ::raise(signal);
+}
+
 // Limits the memory of the process, except for mapped files such as precompiled headers.
 void limit_memory(std::uint64_t bytes) {
   if (bytes == 0) {
     return;
   }
+  memory_limit = bytes;
   const rlimit limit{bytes, bytes};
   if (::setrlimit(RLIMIT_DATA, &limit) != 0) {
     throw Error(ExitStatus::failed,
@@ -111,19 +144,9 @@ void limit_memory(std::uint64_t bytes) {
                 "Try again without a memory limit.");
   }
   std::set_new_handler(&end_out_of_memory);
-}
-
-// Returns the number of bytes that RLIMIT_DATA counts.
-std::uint64_t memory_held() {
-  std::ifstream status("/proc/self/status");
-  std::string word;
-  std::uint64_t kilobytes = 0;
-  while (status >> word) {
-    if (word == "VmData:" && status >> kilobytes) {
-      break;
-    }
+  for (const int signal : {SIGSEGV, SIGBUS, SIGABRT}) {
+    ::signal(signal, &end_at_crash);
   }
-  return kilobytes * 1024;
 }
 
 class Worker {

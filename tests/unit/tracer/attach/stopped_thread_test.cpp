@@ -79,7 +79,7 @@ int compute() {
 volatile int called_with = 0;  // Set in the child.
 
 int wait_for_call() {
-  for (int i = 0; i < 40 && called_with == 0; ++i) {
+  for (int i = 0; i < 400 && called_with == 0; ++i) {
     const timespec pause{0, 50'000'000};
     ::nanosleep(&pause, nullptr);
   }
