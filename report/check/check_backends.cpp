@@ -92,6 +92,8 @@ bool is_of_cuda(std::string_view backend) {
 }
 
 bool is_work_of(const Frame& frame, std::string_view backend) {
+  // The functions that choose a kind of attention have its name.
+  if (frame.name.starts_with("sdp::")) return false;
   const std::string wanted = lower(backend);
   return std::ranges::any_of(kBackends, [&](const Backend& row) {
     if (row.name != wanted) return false;

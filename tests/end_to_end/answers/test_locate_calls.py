@@ -144,19 +144,27 @@ def test_source_is_what_inspect_finds(run, run_program, python, validate):
     assert value["definition"]["moved"] is False
 
 
+@pytest.fixture
+def run_without_source(optrace, python, tmp_path):
+    """The same as `run`, without the source trees that were indexed on this machine."""
+    environment = {"OPTRACE_PYTHON": python, "OPTRACE_CACHE_DIR": tmp_path / "cache"}
+    return lambda *arguments: optrace("locate", *arguments, environment=environment)
+
+
 @pytest.mark.parametrize("name, first, last", [
     ("c10::DispatchKeySet", "class DispatchKeySet final {", "};"),
     ("aten::add.Tensor", "- func: add.Tensor(", "  tags: [core, pointwise]"),
     ("torch.matmul", "- func: matmul(", "NestedTensorCUDA: matmul_nested"),
 ])
-def test_source_of_what_the_wheel_contains(run, name, first, last):
-    lines = run(name, "--source").stdout.splitlines()
+def test_source_of_what_the_wheel_contains(run_without_source, name, first, last):
+    lines = run_without_source(name, "--source").stdout.splitlines()
     assert any(line.startswith(first) for line in lines)
     assert lines[-1].endswith(last)
 
 
-def test_source_that_is_not_here_or_of_another_version(optrace, run, python, tmp_path):
-    missing = run("at::native::mkldnn_convolution", "--source")
+def test_source_that_is_not_here_or_of_another_version(optrace, run_without_source, python,
+                                                       tmp_path):
+    missing = run_without_source("at::native::mkldnn_convolution", "--source")
     assert missing.returncode == USAGE
     assert "aten/src/ATen/native/mkldnn/Conv.cpp:279 is not on this machine" in missing.stderr
     assert "optrace source fetch" in missing.stderr
