@@ -2,9 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
-#include <system_error>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -78,6 +79,15 @@ void unpack(const std::filesystem::path& packed, const std::filesystem::path& pa
   output.commit();
 }
 
+/// Opens a decompressed index; returns nothing if it is missing or damaged.
+std::optional<Index> open_undamaged(const std::filesystem::path& path) {
+  try {
+    return Index::open(path);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 bool is_packed_index(const std::filesystem::path& path) {
@@ -92,14 +102,7 @@ Index open_packed_index(const std::filesystem::path& path) {
     unpack(path, folder.path() / path.stem());
     return Index::open(folder.path() / path.stem());
   }
-  std::error_code error;
-  if (std::filesystem::exists(unpacked, error)) {
-    try {
-      return Index::open(unpacked);
-    } catch (const Error&) {
-      // The cached file is damaged; it is made again.
-    }
-  }
+  if (std::optional<Index> index = open_undamaged(unpacked)) return std::move(*index);
   unpack(path, unpacked);
   return Index::open(unpacked);
 }
