@@ -4,16 +4,10 @@
 #include <string_view>
 
 #include "indexer/store/result_type.h"
+#include "platform/clang_text.h"
 
 namespace optrace {
 namespace {
-
-std::string take(CXString text) {
-  const char* characters = clang_getCString(text);
-  std::string copy = characters == nullptr ? "" : characters;
-  clang_disposeString(text);
-  return copy;
-}
 
 std::string without_const(const std::string& name) {
   constexpr std::string_view kConst = "const ";

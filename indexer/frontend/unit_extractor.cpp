@@ -10,16 +10,10 @@
 #include "indexer/frontend/result_type_reader.h"
 #include "indexer/frontend/worker_protocol.h"
 #include "indexer/store/symbol_key.h"
+#include "platform/clang_text.h"
 
 namespace optrace {
 namespace {
-
-std::string take(CXString text) {
-  const char* characters = clang_getCString(text);
-  std::string copy = characters == nullptr ? "" : characters;
-  clang_disposeString(text);
-  return copy;
-}
 
 bool is_function(CXCursorKind kind) {
   switch (kind) {

@@ -28,6 +28,7 @@
 
 #include "indexer/frontend/unit_extractor.h"
 #include "indexer/frontend/worker_protocol.h"
+#include "platform/clang_text.h"
 #include "platform/error.h"
 #include "platform/libclang_loader.h"
 #include "platform/whole_file.h"
@@ -103,7 +104,7 @@ std::string& last_words() {
   ::_exit(written < 0 ? 1 : static_cast<int>(ExitStatus::failed));
 }
 
-std::uint64_t memory_limit = 0;
+std::uint64_t memory_limit = 0;  // In bytes; 0: no limit.
 
 // Returns the number of bytes that RLIMIT_DATA counts. Async-signal-safe.
 std::uint64_t memory_held() {
@@ -161,10 +162,7 @@ class Worker {
             [this](const IndexContents::Function& function) { append_function(function, found_); },
             [this](const IndexContents::Registration& registration) {
               append_registration(registration, found_);
-            }),
-        memory_limit_(setup.memory_limit) {
-    limit_memory(memory_limit_);
-  }
+            }) {}
 
   UnitStatus run(const UnitTask& task) {
     UnitStatus status;
@@ -191,7 +189,7 @@ class Worker {
     const ClangUnit unit(parsed, &clang_disposeTranslationUnit);
     if (parsed == nullptr) {
       // If malloc fails rather than `new`, libclang gives up on the unit and leaks its memory.
-      if (memory_limit_ != 0 && memory_held() > memory_limit_ / 2) {
+      if (memory_limit != 0 && memory_held() > memory_limit / 2) {
         status.outcome = UnitOutcome::out_of_memory;
       }
       return status;
@@ -215,7 +213,6 @@ class Worker {
   ClangIndex index_;
   std::string found_;
   UnitExtractor extractor_;
-  std::uint64_t memory_limit_;
 };
 
 }  // namespace
@@ -229,9 +226,7 @@ int main(int count, char** arguments) {
     return static_cast<int>(ExitStatus::failed);
   }
   if (count > 1 && std::string_view(arguments[1]) == "--clang-version") {
-    const CXString version = clang_getClangVersion();
-    std::cout << clang_getCString(version) << '\n';
-    clang_disposeString(version);
+    std::cout << take(clang_getClangVersion()) << '\n';
     return static_cast<int>(ExitStatus::done);
   }
   // The worker ends with the command, even if the command is killed.
@@ -241,7 +236,10 @@ int main(int count, char** arguments) {
     if (!std::getline(std::cin, line)) {
       return static_cast<int>(ExitStatus::failed);
     }
-    Worker worker(parse_setup(line), std::move(clang_arguments));
+    const WorkerSetup setup = parse_setup(line);
+    // Before libclang installs its own signal handlers, which pass on what they don't recover from.
+    limit_memory(setup.memory_limit);
+    Worker worker(setup, std::move(clang_arguments));
     while (std::getline(std::cin, line)) {
       const UnitStatus status = worker.run(parse_task(line));
       std::cout << to_line(status) << std::flush;

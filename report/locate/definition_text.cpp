@@ -10,7 +10,7 @@
 
 #include "report/locate/locate_query.h"
 #include "report/locate/python_source.h"
-#include "report/output/source_tokens.h"
+#include "report/locate/source_tokens.h"
 
 namespace optrace {
 namespace {

@@ -11,9 +11,9 @@
 
 #include "platform/printable_text.h"
 #include "report/locate/locate_output.h"
+#include "report/locate/source_tokens.h"
 #include "report/model/line_text.h"
 #include "report/model/symbol_name.h"
-#include "report/output/source_tokens.h"
 
 namespace optrace {
 namespace {

@@ -32,6 +32,10 @@ bool is_string_prefix(std::string_view word) {
 
 }  // namespace
 
+bool is_python_keyword(std::string_view word) {
+  return std::ranges::find(kKeywords, word) != kKeywords.end();
+}
+
 /// Splits Python code into names, symbols and the ends of logical lines.
 class PythonSource::Lexer {
  public:
@@ -241,8 +245,7 @@ std::optional<PythonNameInText> PythonSource::name_at(std::size_t line, std::siz
   auto token = std::ranges::find_if(tokens_, [&](const Token& one) {
     return one.kind == TokenKind::name && one.begin <= position && position <= one.end;
   });
-  if (token == tokens_.end() || std::ranges::count(kKeywords, text_of(*token)) != 0)
-    return std::nullopt;
+  if (token == tokens_.end() || is_python_keyword(text_of(*token))) return std::nullopt;
   PythonNameInText name = name_ending_at(token);
   name.begin = token->begin - start;
   name.end = token->end - start;
@@ -324,8 +327,7 @@ std::vector<PythonCallInText> PythonSource::calls(std::size_t first, std::size_t
     const bool call = is_symbol(*(token + 1), '(');
     if (!call && (token + 1)->kind != TokenKind::line_end) continue;
     const std::size_t line = line_of(*token);
-    if (line < first || line >= end || std::ranges::count(kKeywords, text_of(*token)) != 0)
-      continue;
+    if (line < first || line >= end || is_python_keyword(text_of(*token))) continue;
     if (token != tokens_.begin()) {
       const std::string_view before = text_of(*(token - 1));
       if (before == "def" || before == "class") continue;

@@ -305,7 +305,8 @@ ExitStatus report(RunOptions& options, ProgramResult& result) {
 ProgramResult run_traced(RunOptions& options, const PythonChoice& python) {
   options.request.python = python.path;
   options.request.probes = options.probes == "int3" ? ProbeMode::trap : ProbeMode::jump;
-  // A value costs a signal, and most places that decide something always decide the same.
+  // Most places that decide something always decide the same, and where no jump fits, a value costs
+  // a signal.
   constexpr std::uint32_t kFirstReturns = 64;
   if (options.decisions != "none") options.request.results = known_results(python.path);
   if (options.decisions == "first") options.request.returns_per_site = kFirstReturns;

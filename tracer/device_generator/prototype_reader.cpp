@@ -6,6 +6,7 @@
 
 #include <clang-c/Index.h>
 
+#include "platform/clang_text.h"
 #include "platform/error.h"
 
 namespace optrace {
@@ -14,13 +15,6 @@ namespace {
 using ClangIndex = std::unique_ptr<std::remove_pointer_t<CXIndex>, decltype(&clang_disposeIndex)>;
 using ClangUnit = std::unique_ptr<std::remove_pointer_t<CXTranslationUnit>,
                                   decltype(&clang_disposeTranslationUnit)>;
-
-std::string take(CXString text) {
-  const char* const characters = clang_getCString(text);
-  std::string copy = characters == nullptr ? "" : characters;
-  clang_disposeString(text);
-  return copy;
-}
 
 ValueKind kind_of(CXType type) {
   switch (clang_getCanonicalType(type).kind) {

@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "report/output/source_tokens.h"
+#include "report/locate/source_tokens.h"
 
 using namespace optrace;
 

@@ -1,14 +1,14 @@
-#include "report/output/source_tokens.h"
+#include "report/locate/source_tokens.h"
 
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <span>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "platform/printable_text.h"
+#include "report/locate/python_source.h"
 
 namespace optrace {
 namespace {
@@ -38,12 +38,6 @@ constexpr auto kCppKeywords =
                                      "volatile",     "while",        "__global__",
                                      "__device__",   "__host__",     "reinterpret_cast",
                                      "dynamic_cast", "thread_local", "requires"});
-
-constexpr auto kPythonKeywords = std::to_array<std::string_view>(
-    {"False", "None",     "True",  "and",    "as",   "assert", "async",  "await",    "break",
-     "class", "continue", "def",   "del",    "elif", "else",   "except", "finally",  "for",
-     "from",  "global",   "if",    "import", "in",   "is",     "lambda", "nonlocal", "not",
-     "or",    "pass",     "raise", "return", "try",  "while",  "with",   "yield"});
 
 bool is_word_start(char c) {
   return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_' ||
@@ -106,12 +100,12 @@ class Scanner {
                  cpp() && word.ends_with('R') ? end_of_raw_string(end) : end_of_string(end));
     }
     const bool key = language_ == SourceLanguage::yaml && end < text_.size() && text_[end] == ':';
-    const std::span<const std::string_view> keywords =
-        cpp() ? std::span<const std::string_view>(kCppKeywords) : kPythonKeywords;
-    const bool keyword = language_ == SourceLanguage::yaml
-                             ? key
-                             : std::ranges::find(keywords, word) != keywords.end();
-    add(keyword ? SourceTokenKind::keyword : SourceTokenKind::name, end);
+    add(key || is_keyword(word) ? SourceTokenKind::keyword : SourceTokenKind::name, end);
+  }
+
+  bool is_keyword(std::string_view word) const {
+    if (language_ == SourceLanguage::python) return is_python_keyword(word);
+    return cpp() && std::ranges::find(kCppKeywords, word) != kCppKeywords.end();
   }
 
   std::size_t end_of_line() const { return std::min(text_.find('\n', at_), text_.size()); }
