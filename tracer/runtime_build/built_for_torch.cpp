@@ -59,6 +59,11 @@ std::string identity_of(const std::filesystem::path& path) {
   return fmt::format("{} {} {}", real.string(), status.st_size, status.st_mtim.tv_sec);
 }
 
+// Some compilers link a libstdc++ of their own statically. Two in one process don't agree on the
+// numbers of a locale's facets, and a stream that both write to crashes. So the process's own comes
+// first and leaves nothing to take from an archive, or nothing that others can see.
+constexpr std::array kStandardLibrary = {"-l:libstdc++.so.6", "-Wl,--exclude-libs,ALL"};
+
 /// Identifies a build by everything that it depends on.
 class BuildKey {
  public:
@@ -187,6 +192,7 @@ class Build {
     for (const auto* const list :
          {&description_.standards, &description_.compile_flags, &description_.link_flags})
       key.add(*list);
+    for (const char* const flag : kStandardLibrary) key.add(flag);
     key.add_files_below(description_.sources);
     return key.hex();
   }
@@ -269,6 +275,7 @@ class Build {
     for (const LibraryToBuild& other : contents_.libraries)
       if (other.level < library.level) step.push_back((result() / other.name).string());
     append(step, contents_.linked_with);
+    append(step, {kStandardLibrary.begin(), kStandardLibrary.end()});
     append(step, {"-o", (result() / library.name).string()});
     return step;
   }

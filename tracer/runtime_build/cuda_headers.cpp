@@ -41,8 +41,6 @@ HeaderFolders::HeaderFolders(const std::filesystem::path& torch_folder) {
     add_folder(entry.path() / "include", wheels_);
   add_folder(packages / "cusparselt" / "include", wheels_);
   std::sort(wheels_.begin(), wheels_.end());
-  const std::vector<std::filesystem::path> found = wheels_;
-  for (const auto& folder : found) add_folder(folder / "cccl", wheels_);
   for (const auto& folder : system_header_folders()) add_folder(folder, system_);
 }
 
@@ -83,15 +81,18 @@ std::vector<std::filesystem::path> HeaderFolders::files_of(
 std::vector<std::string> HeaderFolders::arguments(
     const std::set<std::filesystem::path>& used) const {
   std::vector<std::string> result;
-  for (const auto& folder : wheels_) {
-    result.emplace_back("-isystem");
-    result.push_back(folder.string());
-  }
-  for (const auto& folder : system_) {
-    if (!used.contains(folder)) continue;
-    result.emplace_back("-idirafter");
-    result.push_back(folder.string());
-  }
+  const auto add = [&](const char* option, const std::filesystem::path& folder) {
+    // CUDA 13 has the headers that it takes from CCCL, such as nv/target, in a folder of their own.
+    for (const auto& place : {folder, folder / "cccl"}) {
+      std::error_code error;
+      if (!std::filesystem::is_directory(place, error)) continue;
+      result.emplace_back(option);
+      result.push_back(place.string());
+    }
+  };
+  for (const auto& folder : wheels_) add("-isystem", folder);
+  for (const auto& folder : system_)
+    if (used.contains(folder)) add("-idirafter", folder);
   result.emplace_back("-idirafter");
   result.push_back((data_folder() / "emulated_device/tracer/emulated_device/stand_ins").string());
   return result;

@@ -124,3 +124,17 @@ def test_interrupted_leaves_nothing(optrace, python, tmp_path):
     assert result.returncode == 130, result.stderr
     assert list((tmp_path / "cache" / "emulated-devices").iterdir()) == []
     assert list(temporary.iterdir()) == []
+
+
+def test_the_header_that_torch_2_11_does_not_bring(repository, run_program, tmp_path):
+    """nv/target, which CUDA 13's headers include and no package that torch 2.11 requires has."""
+    source = tmp_path / "targets.cpp"
+    source.write_text("""
+#include "nv/target"
+int first = NV_IF_ELSE_TARGET(NV_PROVIDES_SM_90, (1), (2));
+int second = NV_IF_ELSE_TARGET(NV_IS_DEVICE, 3 + f(1), NV_IF_ELSE_TARGET(NV_IS_HOST, (4), (5)));
+""")
+    result = run_program(["g++", "-E", "-P", "-I",
+                          repository / "tracer/emulated_device/stand_ins", source])
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split() == ["int", "first", "=", "2;", "int", "second", "=", "4;"]

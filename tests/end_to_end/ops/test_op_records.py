@@ -3,7 +3,9 @@ they are missing."""
 import concurrent.futures
 import json
 import os
+import re
 import stat
+import subprocess
 import textwrap
 
 import pytest
@@ -116,13 +118,24 @@ def test_results_are_bit_equal(run_script, run_program, python, tmp_path):
     assert calls(report, "aten::conv2d")[0]["arguments"]
 
 
-def test_agent_is_built_once_by_several_at_once(optrace, python, tmp_path):
+@pytest.fixture
+def compiler_with_its_own_library(tmp_path):
+    """A compiler that links libstdc++ statically, as those do that are installed apart."""
+    compiler = tmp_path / "apart-g++"
+    compiler.write_text('#!/bin/sh\nexec g++ -static-libstdc++ "$@"\n')
+    compiler.chmod(0o700)
+    return compiler
+
+
+def test_agent_is_built_once_by_several_at_once(optrace, python, tmp_path,
+                                                compiler_with_its_own_library):
     cache = tmp_path / "cache"
 
     def trace(number):
         report = tmp_path / f"{number}.json"
         result = optrace("add", "--python", python, "--format", "json", "-o", report,
-                         environment={"OPTRACE_CACHE_DIR": cache}, timeout=400)
+                         environment={"OPTRACE_CACHE_DIR": cache,
+                                      "CXX": compiler_with_its_own_library}, timeout=400)
         assert result.returncode == 0, result.stderr
         return json.loads(report.read_text())
 
@@ -139,6 +152,12 @@ def test_agent_is_built_once_by_several_at_once(optrace, python, tmp_path):
     built = library.stat().st_mtime_ns
     trace(3)
     assert library.stat().st_mtime_ns == built
+    # The process's own libstdc++ is used, since two of them crash where they share a stream.
+    needed, defined = (subprocess.run(command, check=True, capture_output=True, text=True).stdout
+                       for command in (["objdump", "-p", library],
+                                       ["nm", "-DC", "--defined-only", library]))
+    assert re.search(r"NEEDED\s+libstdc\+\+\.so\.6$", needed, re.MULTILINE)
+    assert "std::locale::" not in defined and "std::ostream::" not in defined
 
 
 def test_without_a_compiler_the_trace_says_what_it_lacks(optrace, python, tmp_path):
