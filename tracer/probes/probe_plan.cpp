@@ -1,6 +1,7 @@
 #include "tracer/probes/probe_plan.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include <Zydis/Zydis.h>
@@ -78,7 +79,65 @@ void append_zeros(std::string& code, std::size_t count) {
   code.append(count, '\0');
 }
 
+/// Returns true if the operand is, or is addressed through, a register that `through_r11` changes.
+bool uses_changed_register(const ZydisDecodedOperand& operand) {
+  const auto is_changed = [](ZydisRegister part) {
+    const ZydisRegister whole = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, part);
+    return whole == ZYDIS_REGISTER_R11 || whole == ZYDIS_REGISTER_RSP ||
+           whole == ZYDIS_REGISTER_RIP;
+  };
+  switch (operand.type) {
+    case ZYDIS_OPERAND_TYPE_REGISTER:
+      return is_changed(operand.reg.value);
+    case ZYDIS_OPERAND_TYPE_MEMORY:
+      return operand.mem.base != ZYDIS_REGISTER_RIP &&
+             (is_changed(operand.mem.base) || is_changed(operand.mem.index));
+    default:
+      return false;
+  }
+}
+
+/// Returns the instruction, which has a RIP-relative operand, with an operand [r11] in its place.
+/// Returns nothing if it needs r11 or the stack for something else.
+std::optional<std::string> through_r11(std::span<const std::byte> code) {
+  ZydisDecodedInstruction instruction;
+  std::array<ZydisDecodedOperand, ZYDIS_MAX_OPERAND_COUNT> operands;
+  if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder(), code.data(), code.size(), &instruction,
+                                           operands.data())) ||
+      std::any_of(operands.begin(), operands.begin() + instruction.operand_count,
+                  uses_changed_register))
+    return std::nullopt;
+  ZydisEncoderRequest request;
+  if (!ZYAN_SUCCESS(ZydisEncoderDecodedInstructionToEncoderRequest(
+          &instruction, operands.data(), instruction.operand_count_visible, &request)))
+    return std::nullopt;
+  for (ZydisEncoderOperand& operand : request.operands) {
+    if (operand.type != ZYDIS_OPERAND_TYPE_MEMORY || operand.mem.base != ZYDIS_REGISTER_RIP)
+      continue;
+    operand.mem.base = ZYDIS_REGISTER_R11;
+    operand.mem.displacement = 0;
+  }
+  std::array<char, ZYDIS_MAX_INSTRUCTION_LENGTH> encoded;
+  ZyanUSize size = encoded.size();
+  if (!ZYAN_SUCCESS(ZydisEncoderEncodeInstruction(&request, encoded.data(), &size)))
+    return std::nullopt;
+  return std::string(encoded.data(), size);
+}
+
+/// Returns the instruction `mov REGISTER, 0` with eight bytes for the number, which come last.
+std::string move_number(ZydisRegister to) {
+  constexpr unsigned kRegisters = 8;
+  const auto number = static_cast<unsigned>(ZydisRegisterGetId(to));
+  std::string code{number < kRegisters ? '\x48' : '\x49',
+                   static_cast<char>(0xB8U + number % kRegisters)};
+  append_zeros(code, sizeof(std::uint64_t));
+  return code;
+}
+
 }  // namespace
+
+// jmp [rip], followed by the address.
+constexpr std::string_view kJump("\xFF\x25\0\0\0\0\0\0\0\0\0\0\0\0", 14);
 
 /// The moved instructions of one probe under construction.
 struct ProbePlanner::Slot {
@@ -95,21 +154,25 @@ struct ProbePlanner::Slot {
     append_zeros(code, 4);
   }
 
+  /// Appends an instruction that ends with the address of `target`.
+  void with_address(std::string_view instruction, std::uint64_t target) {
+    code += instruction;
+    fix(code.size() - sizeof(std::uint64_t), target, FixupKind::absolute64, 0);
+  }
+
   void fix(std::size_t offset, std::uint64_t target, FixupKind kind, std::uint8_t addend) {
     fixups.push_back({target, static_cast<std::uint16_t>(offset), kind, addend, 0});
   }
 
   /// Appends a call. It pushes the return address of the original call, so that the callee returns
   /// to the function's own code, where an unwinder finds it, and can't notice the difference.
-  void call(std::uint64_t return_address, std::string_view jump,
-            std::optional<std::pair<std::size_t, std::uint64_t>> displacement) {
+  void call(std::uint64_t return_address, std::string_view jump, std::optional<Fixup> target) {
     code += std::string_view("\xFF\x35", 2);  // push qword [rip + size of the jump]
     code += static_cast<char>(jump.size());
     append_zeros(code, 3);
-    if (displacement) {
-      const auto [offset, target] = *displacement;
-      fix(code.size() + offset, target, FixupKind::relative32,
-          static_cast<std::uint8_t>(jump.size() - offset - 4));
+    if (target) {
+      target->offset += static_cast<std::uint16_t>(code.size());
+      fixups.push_back(*target);
     }
     code += jump;
     fix(code.size(), return_address, FixupKind::absolute64, 0);
@@ -119,6 +182,9 @@ struct ProbePlanner::Slot {
 
   bool move(const ZydisDecodedInstruction& instruction, std::span<const std::byte> bytes);
   bool move_relative_branch(const ZydisDecodedInstruction& instruction);
+  Fixup displacement(const ZydisDecodedInstruction& instruction, std::size_t offset) const;
+  void move_rip_relative(const ZydisDecodedInstruction& instruction,
+                         std::span<const std::byte> bytes);
   bool move_indirect_call(const ZydisDecodedInstruction& instruction, std::string text);
 };
 
@@ -131,7 +197,7 @@ bool ProbePlanner::Slot::move_relative_branch(const ZydisDecodedInstruction& ins
       ended = true;
       return true;
     case ZYDIS_MNEMONIC_CALL:
-      call(next, std::string_view("\xE9\0\0\0\0", 5), std::pair(std::size_t{1}, target));
+      call(next, kJump, Fixup{target, kJump.size() - 8, FixupKind::absolute64, 0, 0});
       return true;
     case ZYDIS_MNEMONIC_LOOP:
     case ZYDIS_MNEMONIC_LOOPE:
@@ -141,8 +207,8 @@ bool ProbePlanner::Slot::move_relative_branch(const ZydisDecodedInstruction& ins
       // These have no near form: if taken, they step over the short jump that skips the near one.
       if (instruction.address_width == 32) code += '\x67';
       code += static_cast<char>(instruction.opcode);
-      code += std::string_view("\x02\xEB\x05", 3);
-      branch("\xE9", target);
+      code += std::string_view("\x02\xEB\x0E", 3);
+      with_address(kJump, target);
       return true;
     default:
       break;
@@ -151,8 +217,10 @@ bool ProbePlanner::Slot::move_relative_branch(const ZydisDecodedInstruction& ins
       instruction.meta.category == ZYDIS_CATEGORY_COND_BR &&
       (instruction.opcode & 0xF0) == (instruction.opcode_map == ZYDIS_OPCODE_MAP_0F ? 0x80 : 0x70);
   if (!conditional) return false;  // xbegin and any later instructions
-  const char opcode[2] = {'\x0F', static_cast<char>(0x80 | (instruction.opcode & 0x0F))};
-  branch(std::string_view(opcode, 2), target);
+  // The opposite condition skips a jump.
+  code += static_cast<char>(0x70U | ((instruction.opcode & 0x0FU) ^ 1U));
+  code += static_cast<char>(kJump.size());
+  with_address(kJump, target);
   return true;
 }
 
@@ -172,13 +240,44 @@ bool ProbePlanner::Slot::move_indirect_call(const ZydisDecodedInstruction& instr
   char& modrm = text[instruction.raw.modrm.offset];
   modrm = static_cast<char>((static_cast<unsigned char>(modrm) & ~0x38U) | 4U << 3);
   const std::uint64_t next = entry + displaced + instruction.length;
-  std::optional<std::pair<std::size_t, std::uint64_t>> displacement;
-  if (is_rip_relative(instruction)) {
-    displacement = std::pair(std::size_t{instruction.raw.disp.offset},
-                             next + static_cast<std::uint64_t>(instruction.raw.disp.value));
-  }
-  call(next, text, displacement);
+  std::optional<Fixup> slot;
+  if (is_rip_relative(instruction)) slot = displacement(instruction, 0);
+  call(next, text, slot);
   return true;
+}
+
+/// Returns the fixup of a RIP-relative operand of an instruction that is moved to this offset.
+Fixup ProbePlanner::Slot::displacement(const ZydisDecodedInstruction& instruction,
+                                       std::size_t offset) const {
+  const std::size_t within = instruction.raw.disp.offset;
+  const std::uint64_t next = entry + displaced + instruction.length;
+  return {next + static_cast<std::uint64_t>(instruction.raw.disp.value),
+          static_cast<std::uint16_t>(offset + within), FixupKind::relative32,
+          static_cast<std::uint8_t>(instruction.length - within - 4), 0};
+}
+
+/// Appends an instruction with a RIP-relative operand. The memory for slots can be more than 2 GB
+/// away from the operand, which nearly all instructions allow: an address can be moved into a
+/// register. The register is r11, saved below the red zone.
+void ProbePlanner::Slot::move_rip_relative(const ZydisDecodedInstruction& instruction,
+                                           std::span<const std::byte> bytes) {
+  const Fixup operand = displacement(instruction, code.size());
+  const auto own = bytes.first(instruction.length);
+  if (instruction.mnemonic == ZYDIS_MNEMONIC_LEA && instruction.operand_width == 64) {
+    const unsigned reg = instruction.raw.modrm.reg + 8U * instruction.raw.rex.R;
+    with_address(move_number(ZydisRegisterEncode(ZYDIS_REGCLASS_GPR64, static_cast<ZyanU8>(reg))),
+                 operand.target);
+  } else if (const auto text = through_r11(own)) {
+    code += std::string_view("\x48\x8D\x64\x24\x80", 5);  // lea rsp, [rsp - 128]
+    code += std::string_view("\x41\x53", 2);              // push r11
+    with_address(move_number(ZYDIS_REGISTER_R11), operand.target);
+    code += *text;
+    code += std::string_view("\x41\x5B", 2);                    // pop r11
+    code += std::string_view("\x48\x8D\xA4\x24\x80\0\0\0", 8);  // lea rsp, [rsp + 128]
+  } else {
+    fixups.push_back(operand);
+    code.append(reinterpret_cast<const char*>(own.data()), own.size());
+  }
 }
 
 /// Appends one instruction in a form that has the same effect at another address.
@@ -191,13 +290,10 @@ bool ProbePlanner::Slot::move(const ZydisDecodedInstruction& instruction,
   } else if (instruction.mnemonic == ZYDIS_MNEMONIC_CALL) {
     moved = move_indirect_call(instruction, text);
   } else {
-    if (is_rip_relative(instruction)) {
-      const std::size_t offset = instruction.raw.disp.offset;
-      const std::uint64_t next = entry + displaced + instruction.length;
-      fix(code.size() + offset, next + static_cast<std::uint64_t>(instruction.raw.disp.value),
-          FixupKind::relative32, static_cast<std::uint8_t>(instruction.length - offset - 4));
-    }
-    code += text;
+    if (is_rip_relative(instruction))
+      move_rip_relative(instruction, bytes);
+    else
+      code += text;
     ended = ends_sequence(instruction);
   }
   displaced += instruction.length;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <random>
+#include <set>
 
 #include <catch2/catch.hpp>
 #include <dlfcn.h>
@@ -55,6 +57,39 @@ constexpr std::string_view kEntries = R"(
         add rax, rdi
         ret
         done rip_relative
+
+        entry red_zone
+        mov [rsp-8], edi
+        mov rax, [rip+number]
+        add eax, [rsp-8]
+        ret
+        done red_zone
+
+        entry address
+        lea r9, [rip+number]
+        mov rax, [r9]
+        ret
+        done address
+
+        entry vector
+        cvtsi2sd xmm0, rdi
+        addsd xmm0, [rip+half]
+        addsd xmm0, xmm0
+        cvttsd2si rax, xmm0
+        ret
+        done vector
+
+        entry uses_r11
+        mov r11, [rip+number]
+        lea rax, [r11+rdi]
+        ret
+        done uses_r11
+
+        entry pushes
+        push [rip+number]
+        pop rax
+        ret
+        done pushes
 
         entry rip_relative_immediate
         cmp qword ptr [rip+number], 1000
@@ -220,6 +255,7 @@ tight_neighbour: .cfi_startproc
 
         .data
 number: .quad 1000
+half: .double 0.5
 pointer: .quad add_one
         .section .note.GNU-stack,"",@progbits
 )";
@@ -240,28 +276,31 @@ struct Loaded {
   std::uint64_t bias = 0;
 };
 
-/// Executable memory within 2 GiB of a module.
-class NearMemory {
+/// Executable memory below an address.
+class MemoryBelow {
  public:
-  explicit NearMemory(std::uint64_t module) {
+  explicit MemoryBelow(std::uint64_t address) {
     constexpr std::uint64_t kStep = 1 << 20;
-    for (std::uint64_t at = (module & ~0xFFFULL) - kStep; memory_ == nullptr; at -= kStep) {
-      REQUIRE(module - at < std::uint64_t{2} << 30);
+    for (std::uint64_t at = (address & ~0xFFFULL) - kStep; memory_ == nullptr; at -= kStep) {
+      REQUIRE(address - at < std::uint64_t{2} << 30);
       // NOLINTNEXTLINE(performance-no-int-to-ptr): mmap takes its hint as a pointer.
       void* got = ::mmap(reinterpret_cast<void*>(at), kSize, PROT_READ | PROT_WRITE | PROT_EXEC,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
       if (got != MAP_FAILED) memory_ = static_cast<char*>(got);
     }
   }
-  ~NearMemory() { ::munmap(memory_, kSize); }
-  NearMemory(const NearMemory&) = delete;
-  NearMemory& operator=(const NearMemory&) = delete;
+  ~MemoryBelow() { ::munmap(memory_, kSize); }
+  MemoryBelow(const MemoryBelow&) = delete;
+  MemoryBelow& operator=(const MemoryBelow&) = delete;
 
-  /// Writes a probe's code with its fixups, as the agent does. Returns the address of the code.
-  std::uint64_t place(const ProbePlan& plan, const plan::Probe& probe, std::uint64_t bias) {
+  /// Writes a probe's code with its fixups, as the agent does. Returns the address of the code;
+  /// none if it reaches for what is more than 2 GiB away.
+  std::optional<std::uint64_t> place(const ProbePlan& plan, const plan::Probe& probe,
+                                     std::uint64_t bias) {
+    constexpr std::string_view kJump("\xFF\x25\0\0\0\0", 6);
     char* slot = memory_ + used_;
     const std::string_view code = plan.code(probe);
-    used_ += (code.size() + 15) & ~std::size_t{15};
+    used_ += (code.size() + kJump.size() + 8 + 15) & ~std::size_t{15};
     REQUIRE(used_ <= kSize);
     std::memcpy(slot, code.data(), code.size());
     for (const plan::Fixup& fixup : plan.fixups(probe)) {
@@ -271,9 +310,17 @@ class NearMemory {
         std::memcpy(slot + fixup.offset, &target, 8);
       } else {
         REQUIRE(fixup.offset + 4U <= code.size());
-        const auto value = static_cast<std::int32_t>(
+        const auto distance = static_cast<std::int64_t>(
             target - (reinterpret_cast<std::uint64_t>(slot) + fixup.offset + 4) - fixup.addend);
-        std::memcpy(slot + fixup.offset, &value, 4);
+        const auto value = static_cast<std::int32_t>(distance);
+        if (value == distance) {
+          std::memcpy(slot + fixup.offset, &value, 4);
+        } else if (fixup.offset + 4U == code.size() && code[fixup.offset - 1U] == '\xE9') {
+          std::memcpy(slot + fixup.offset - 1, kJump.data(), kJump.size());
+          std::memcpy(slot + fixup.offset - 1 + kJump.size(), &target, sizeof target);
+        } else {
+          return std::nullopt;
+        }
       }
     }
     return reinterpret_cast<std::uint64_t>(slot);
@@ -308,12 +355,20 @@ TEST_CASE("displaced instructions do elsewhere what they did in place") {
   const ModuleSymbols module(build_library(folder.path(), "entries.s", kEntries));
   const BranchTargets branch_targets = BranchTargets::search(module);
   const Loaded loaded(module.path());
-  NearMemory memory(loaded.bias);
+  MemoryBelow near(loaded.bias);
+  MemoryBelow far(loaded.bias - (std::uint64_t{8} << 30));
+  // Their instructions need r11 or the stack, as does the address of an operand that is far away.
+  const std::set<std::string_view> in_reach_only = {"uses_r11", "pushes", "calls_through_memory"};
 
   const std::pair<const char*, plan::Patch> entries[] = {
       {"plain", plan::Patch::jump},
       {"endbr", plan::Patch::jump},
       {"rip_relative", plan::Patch::jump},
+      {"red_zone", plan::Patch::jump},
+      {"address", plan::Patch::jump},
+      {"vector", plan::Patch::jump},
+      {"uses_r11", plan::Patch::jump},
+      {"pushes", plan::Patch::jump},
       {"rip_relative_immediate", plan::Patch::jump},
       {"short_conditional", plan::Patch::jump},
       {"near_conditional", plan::Patch::jump},
@@ -344,13 +399,18 @@ TEST_CASE("displaced instructions do elsewhere what they did in place") {
     CHECK(probe.address == address);
     CHECK(probe.patch == patch);
     CHECK((probe.patch == plan::Patch::trap_only || probe.displaced >= kJumpSize));
-    const std::uint64_t slot = memory.place(plan, probe, loaded.bias);
+    const auto slot = near.place(plan, probe, loaded.bias);
+    REQUIRE(slot);
+    const auto far_slot = far.place(plan, probe, loaded.bias);
+    CHECK(far_slot.has_value() != in_reach_only.contains(name));
     const auto call = [](std::uint64_t code, long argument) {
       // NOLINTNEXTLINE(performance-no-int-to-ptr)
       return reinterpret_cast<long (*)(long)>(code)(argument);
     };
     for (const long argument : {0L, 1L, 2L, 7L, 40L}) {
-      CHECK(call(slot, argument) == call(loaded.bias + address, argument));
+      const long result = call(loaded.bias + address, argument);
+      CHECK(call(*slot, argument) == result);
+      if (far_slot) CHECK(call(*far_slot, argument) == result);
     }
     if (patch == plan::Patch::jump) {
       // NOLINTNEXTLINE(performance-no-int-to-ptr)
