@@ -120,6 +120,17 @@ def test_the_wheels_run_on_other_distributions_and_have_all_licences(wheels, mad
     assert len(list(made.glob("optrace-*.tar.gz"))) == 1
 
 
+def test_the_wheels_have_the_headers_that_replace_missing_ones(repository, wheels):
+    folder = repository / "tracer/emulated_device"
+    wanted = {str(path.relative_to(folder))
+              for path in (folder / "stand_ins").rglob("*") if path.is_file()}
+    assert "stand_ins/nv/target" in wanted
+    for path in wheels.values():
+        with zipfile.ZipFile(path) as archive:
+            names = {name.partition("/tracer/emulated_device/")[2] for name in archive.namelist()}
+        assert wanted <= names
+
+
 def test_optrace_beside_torch_needs_no_compiler(run_bare, beside_torch):
     for command in ([beside_torch / "optrace"], [beside_torch / "python", "-m", "optrace"]):
         result = run_bare(*command, "conv2d")
