@@ -62,7 +62,7 @@ void ThreadCounter::add(const Event& event, const EventKey& key) {
       return;
     case EventKind::call_record:
       note_record(event);
-      note_call(event.what, event.stack_pointer);
+      note_call(event.what, event.stack_pointer, event.return_address);
       return;
     case EventKind::returned:
       note_returned(event);
@@ -296,7 +296,7 @@ bool ThreadCounter::add_known(const recording::Event& raw, std::uint64_t time) {
       return true;
     case recording::kCallRecord:
       if (raw.line >= shared_.known_records) return false;
-      note_call(raw.line, raw.stack_pointer);
+      note_call(raw.line, raw.stack_pointer, raw.return_address);
       return true;
     default:
       return false;
@@ -507,10 +507,12 @@ void ThreadCounter::note_returned(const Event& event) {
   }
 }
 
-void ThreadCounter::note_call(std::uint32_t record, std::uint64_t stack_pointer) {
+// `ended` is the highest return slot of a call that has ended.
+void ThreadCounter::note_call(std::uint32_t record, std::uint64_t stack_pointer,
+                              std::uint64_t ended) {
   settle_call();
   if (stack_pointer != 0) {
-    const Live* const caller = innermost(stack_pointer);
+    const Live* const caller = innermost(std::max(stack_pointer, ended));
     const bool counted = caller != nullptr && caller->is_counted();
     call_on_its_way_ = {stack_pointer, record, counted ? caller->frame.path : kNone};
     return;

@@ -180,7 +180,7 @@ class ThreadCounter : private CallTreeRules::Nodes {
   void close_op(std::uint32_t results);
   void note_arguments(std::uint32_t slot, std::uint64_t first, std::uint64_t second);
   void note_returned(const Event& event);
-  void note_call(std::uint32_t record, std::uint64_t stack_pointer);
+  void note_call(std::uint32_t record, std::uint64_t stack_pointer, std::uint64_t ended);
   void settle_call();
   void settle_call_before(bool enters, std::uint64_t slot);
   void end_way();

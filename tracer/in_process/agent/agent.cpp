@@ -552,6 +552,11 @@ int optrace_agent_note(std::uint32_t kind, std::uint32_t record, std::uint64_t n
   if (round == 0) {
     return -ENODATA;
   }
+  if (kind == recording::kDeviceCall) {
+    number = ended_up_to(number);
+  } else if (kind == recording::kCallRecord && number != 0) {
+    thread = ended_up_to(number);
+  }
   record_event(round, kind, record, number, thread);
   return 0;
 }

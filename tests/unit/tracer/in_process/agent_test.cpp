@@ -1608,6 +1608,40 @@ TEST_CASE("callers without a probe are recorded with what they call, up to the n
   CHECK(events[0].return_address == 0);
 }
 
+namespace {
+
+// Its last arguments are in the stack, at and below the return slot of what its caller called
+// before.
+[[gnu::noinline]] void note_device_call(long, long, long, long, long, long, long, long, long, long,
+                                        std::uint64_t* stack_pointer) {
+  *stack_pointer = as_number(__builtin_frame_address(0));
+  CHECK(agent().note(recording::kDeviceCall, 0, *stack_pointer, 7) == 0);
+  CHECK(agent().note(recording::kCallRecord, 0, *stack_pointer, 0) == 0);
+}
+
+}  // namespace
+
+TEST_CASE("what a function calls later is told from what its earlier callees call") {
+  const ProbesGoAtTheEnd guard;
+  const PlanFile file(all_targets());
+  REQUIRE(agent().place(file.path(), 1) > 0);
+  REQUIRE(agent().start() == 0);
+  std::uint64_t stack_pointer = 0;
+  REQUIRE(targets().plain(1) == 2);
+  note_device_call(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, &stack_pointer);
+  REQUIRE(agent().stop() == 0);
+  const std::string bytes = write_recording();
+  const RawRecording raw(bytes);
+  const auto& events = raw.threads.at(0).events;
+  REQUIRE(events.size() == 3);
+  const std::uint64_t slot = events[0].stack_pointer;  // Of target_plain, which has ended.
+  REQUIRE(slot > stack_pointer);
+  CHECK(events[1].stack_pointer == slot);
+  CHECK(events[1].return_address == 7);
+  CHECK(events[2].stack_pointer == stack_pointer);
+  CHECK(events[2].return_address == slot);
+}
+
 TEST_CASE("without Python in the process, Python events are refused") {
   CHECK(agent().python(1) == -ENOSYS);
 }

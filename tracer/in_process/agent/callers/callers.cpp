@@ -535,6 +535,35 @@ void record_callers(bool on) {
   recorded = on;
 }
 
+std::uint64_t ended_up_to(std::uint64_t stack_pointer) {
+  constexpr std::uint64_t kMaxEvents = 256;
+  const ThreadBuffer& buffer = thread_buffer();
+  const std::uint64_t stack_end = stack_end_above(stack_pointer);
+  if (buffer.chunk == nullptr || stack_end == 0) {
+    return stack_pointer;
+  }
+  const auto first = reinterpret_cast<std::uint64_t>(buffer.chunk + 1);
+  std::uint64_t ended = stack_pointer;
+  std::uint64_t at = buffer.cursor;
+  for (std::uint64_t i = 0; i < kMaxEvents && at >= first + sizeof(recording::Event); ++i) {
+    at -= sizeof(recording::Event);
+    // NOLINTNEXTLINE(performance-no-int-to-ptr)
+    const auto& event = *reinterpret_cast<const recording::Event*>(at);
+    if (event.id >= recording::kFirstPythonEvent && !recording::is_caller(event.id)) {
+      continue;
+    }
+    const std::uint64_t slot = event.stack_pointer;
+    if (slot <= ended || slot >= stack_end || slot % sizeof(std::uint64_t) != 0) {
+      continue;
+    }
+    if (read_word(slot) == event.return_address) {
+      break;
+    }
+    ended = slot;
+  }
+  return ended;
+}
+
 void forget_callers() {
   if (!__atomic_exchange_n(&any_noted, false, __ATOMIC_RELAXED)) {
     return;

@@ -23,6 +23,11 @@ void record_callers(bool on);
 /// Forgets which callers have probes. Must not be called while recording.
 void forget_callers();
 
+/// Returns the highest return slot above `stack_pointer` of a call that has ended, or that address
+/// if there is none. The thread's last events show the calls; the slot of one that has not ended
+/// still has its return address.
+std::uint64_t ended_up_to(std::uint64_t stack_pointer);
+
 }  // namespace optrace::agent
 
 extern "C" {

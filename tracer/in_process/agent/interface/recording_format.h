@@ -128,7 +128,8 @@ constexpr std::uint32_t kArguments = kFirstPythonEvent + 8;
 // A decision made by a function. `line` is the id of the record, 0 if there was no room for it. If
 // `stack_pointer` is 0, the event belongs to the function that was entered last. Otherwise it is an
 // address inside the calls that led to the event, as in kDeviceCall; if it is the return slot of
-// the next function that the thread enters, the event belongs to that function.
+// the next function that the thread enters, the event belongs to that function. `return_address`
+// is then that address or one above it: calls whose return slots are not above it have ended.
 constexpr std::uint32_t kCallRecord = kFirstPythonEvent + 9;
 // A CUDA call that gives the device work. `return_address` is CUPTI's correlation id, which
 // identifies the resulting device activity. `stack_pointer` is an address inside the calls that led
