@@ -1,0 +1,69 @@
+#include "report/explain/returned_in_calls.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "indexer/store/symbol_key.h"
+#include "report/model/attention_backends.h"
+#include "report/model/json_fields.h"
+#include "report/model/walk_frames.h"
+
+namespace optrace {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kValues = "values";
+
+/// Adds the values of one frame to those of others.
+void add_values(const Json& more, Json& all) {
+  for (const Json& value : list_at(more, kValues)) {
+    if (!value.is_object() || !value.contains("value")) continue;
+    const auto same = std::ranges::find_if(
+        all[kValues], [&](const Json& other) { return other["value"] == value["value"]; });
+    if (same == all[kValues].end())
+      all[kValues].push_back(value);
+    else
+      (*same)["calls"] = count_at(*same, "calls") + count_at(value, "calls");
+  }
+}
+
+}  // namespace
+
+ReturnedInCalls::ReturnedInCalls(const Report& report, std::string_view op) {
+  walk_frames(report.roots, false, [&](const Frame& frame, bool below) {
+    if (frame.op == op && text_at(frame.detail, "step") == "call") {
+      below = true;
+      calls_ += frame.calls;
+    }
+    if (below) add(frame);
+    return below;
+  });
+}
+
+void ReturnedInCalls::add(const Frame& frame) {
+  for (std::string& line : attention_lines(frame.detail))
+    if (std::ranges::find(attention_, line) == attention_.end())
+      attention_.push_back(std::move(line));
+  const Json& returned = object_at(frame.detail, "returned");
+  if (!frame.symbol || list_at(returned, kValues).empty()) return;
+  Json& all = returned_[function_key(*frame.symbol)];
+  if (all.is_null()) all = {{"type", text_at(returned, "type")}, {kValues, Json::array()}};
+  add_values(returned, all);
+}
+
+const Json& ReturnedInCalls::of(std::string_view symbol) const {
+  static const Json kNull;
+  auto found = returned_.find(symbol);
+  if (found == returned_.end()) found = returned_.find(function_key(symbol));
+  return found == returned_.end() ? kNull : found->second;
+}
+
+std::vector<std::string> ReturnedInCalls::attention_lines_of(const BackendName& backend) const {
+  std::vector<std::string> lines;
+  for (const std::string& line : attention_)
+    if (backend.is_in(line.substr(0, line.find(':')))) lines.push_back(line);
+  return lines;
+}
+
+}  // namespace optrace
