@@ -26,6 +26,12 @@ void add_values(const Json& more, Json& all) {
     else
       (*same)["calls"] = count_at(*same, "calls") + count_at(value, "calls");
   }
+  // The only value stands for itself, as in a report.
+  const bool is_only = all[kValues].size() == 1;
+  for (const char* const key : {"value", "name"}) {
+    all.erase(key);
+    if (is_only && all[kValues][0].contains(key)) all[key] = all[kValues][0][key];
+  }
 }
 
 }  // namespace

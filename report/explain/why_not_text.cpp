@@ -77,7 +77,7 @@ class TextWriter {
     for (const std::string& refusal : refusals)
       field(std::exchange(first, false) ? "in the call" : "", refusal);
     if (refusals.empty())
-      field("in the call", "no predicate about this backend has a known result: see the docs");
+      field("in the call", "the results of the functions about this backend are unknown");
   }
 
   /// Adds the predicates about the backend with known results, each once.

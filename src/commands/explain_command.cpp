@@ -192,6 +192,9 @@ void refuse_without_backend(const ExplainOptions& options, const CLI::App& comma
   if (options.why_not.empty())
     throw Error(ExitStatus::usage, "--why-not needs the name of a backend",
                 "For example: `optrace explain conv2d --why-not cudnn`.");
+  if (options.why_not.size() > kMaxNameLength)
+    throw Error(ExitStatus::usage, "the backend's name is longer than that of any backend",
+                "For example: `optrace explain conv2d --why-not cudnn`.");
   if (options.op == "-")
     throw Error(ExitStatus::usage, "--why-not explains one op, not the names on standard input",
                 "Name the op: `optrace explain conv2d --why-not cudnn`.");
