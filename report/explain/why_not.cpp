@@ -22,11 +22,10 @@ constexpr std::size_t kMaxDepth = 6;       // Of calls below a function on the w
 constexpr std::size_t kMaxHelpers = 2;     // Of them, directly below it, that decide nothing.
 constexpr std::size_t kMaxVisited = 2000;  // Functions, for each function on the way.
 
-/// Beginnings of nested names of functions that return booleans and decide nothing: containers,
-/// symbolic numbers and checks of the environment.
-constexpr auto kNoDecisions =
-    std::to_array<std::string_view>({"S", "3c10", "9__gnu_cxx", "3fmt", "8nlohmann", "8pybind11",
-                                     "2at6detail14", "6caffe28TypeMeta"});
+/// Beginnings of nested names of functions whose results are no decisions of PyTorch: those of
+/// containers and symbolic numbers, and of other libraries.
+constexpr auto kNoDecisions = std::to_array<std::string_view>(
+    {"S", "3c10", "9__gnu_cxx", "3fmt", "8nlohmann", "8pybind11", "6caffe28TypeMeta"});
 
 bool is_decision(const ResultType& type) {
   return type.value_form == ResultForm::boolean ||
@@ -87,6 +86,7 @@ class Search {
       visited_ = 0;
       above_ = {function.symbol};
       function.predicates = predicates_of(function.symbol, function.location.file, 0, 0);
+      function.complete = visited_ <= kMaxVisited;
       if (!all) keep_related(function.predicates);
     }
     std::erase_if(routes_.functions, [](const FunctionOnTheWay& function) {
@@ -131,8 +131,11 @@ class Search {
   FunctionOnTheWay& function_of(const PathStep& step) {
     const auto known = std::ranges::find(routes_.functions, step.symbol, &FunctionOnTheWay::symbol);
     if (known != routes_.functions.end()) return *known;
-    return routes_.functions.emplace_back(
-        FunctionOnTheWay{step.symbol, qualified_name(step.symbol), step.location, {}, {}});
+    return routes_.functions.emplace_back(FunctionOnTheWay{.symbol = step.symbol,
+                                                           .name = qualified_name(step.symbol),
+                                                           .location = step.location,
+                                                           .predicates = {},
+                                                           .entries = {}});
   }
 
   bool is_on_the_way(std::string_view symbol) const {
@@ -140,8 +143,8 @@ class Search {
            routes_.functions.end();
   }
 
-  /// Returns the predicates that a function calls. `helpers` is the number of functions above in a
-  /// row that decide nothing.
+  /// Returns the predicates that a function calls. `helpers` is the number of functions between it
+  /// and the way, itself included, that decide nothing.
   std::vector<Predicate> predicates_of(const std::string& symbol, std::string_view file,
                                        std::size_t depth, std::size_t helpers) {
     std::vector<Predicate> found;
@@ -208,28 +211,28 @@ class Search {
                                      const CallSite& site, std::size_t depth, std::size_t helpers) {
     if (above_.contains(symbol) || is_on_the_way(symbol) || decides_nothing(symbol))
       return std::nullopt;
-    const auto definition = index_.find_definition(symbol, file);
-    const auto type = index_.result_type_of(symbol, file);
-    const bool decides = type && is_decision(*type);
-    if (!decides &&
-        (helpers == kMaxHelpers || depth != helpers || !definition || !is_helper(symbol)))
-      return std::nullopt;
     Predicate one;
     one.symbol = symbol;
     one.name = qualified_name(symbol);
     one.call_line = site.location.line;
     one.call_approximate = site.location.approximate;
     one.by_reference = site.kind == CallKind::reference && !is_stub(site);
+    const auto definition = index_.find_definition(symbol, file);
     if (definition) one.location = definition->location;
-    if (decides) describe(*type, one);
-    add_parts(definition ? std::string(definition->location.file) : file, depth,
-              decides ? helpers : helpers + 1, one);
-    // Others than the choice of the backend are the functions' own affair.
-    if (!decides)
-      std::erase_if(one.parts, [](const Predicate& part) {
-        return part.values.empty() && !(part.type.empty() && !part.parts.empty());
-      });
-    if (!decides && one.parts.empty()) return std::nullopt;
+    const std::string own_file(definition ? definition->location.file : file);
+    if (const auto type = index_.result_type_of(symbol, file); type && is_decision(*type)) {
+      describe(*type, one);
+      add_parts(own_file, depth, helpers, one);
+      return one;
+    }
+    // Of helpers, only those directly below a function on the way are searched.
+    if (depth != helpers || helpers == kMaxHelpers || !definition || !is_helper(symbol))
+      return std::nullopt;
+    add_parts(own_file, depth, helpers + 1, one);
+    std::erase_if(one.parts, [](const Predicate& part) {
+      return part.values.empty() && (!part.type.empty() || part.parts.empty());
+    });
+    if (one.parts.empty()) return std::nullopt;
     return one;
   }
 

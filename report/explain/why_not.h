@@ -35,6 +35,7 @@ struct FunctionOnTheWay {
   std::string name;
   SourceLocation location;
   std::vector<Predicate> predicates;  ///< That it calls, in the order of the calls.
+  bool complete = true;               ///< False if the search for predicates ended at its limit.
   std::vector<PathStep>
       entries;  ///< The backend's ops and functions that it calls, with the lines.
 };

@@ -69,6 +69,7 @@ class JsonWriter {
       functions.push_back({{"name", function.name},
                            {"symbol", function.symbol},
                            {"source", place(function.location)},
+                           {"complete", function.complete},
                            {"predicates", predicates(function.predicates, function.location)},
                            {"entries", entries}});
     }

@@ -117,7 +117,7 @@ class TextWriter {
       row({.branch = "",
            .name = short_name(function.name),
            .colour = kFunction,
-           .note = "",
+           .note = function.complete ? "" : "calls more functions than the search visits",
            .location = function.location});
       const std::size_t children = function.predicates.size() + function.entries.size();
       std::size_t at = 0;
