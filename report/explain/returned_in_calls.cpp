@@ -1,7 +1,6 @@
 #include "report/explain/returned_in_calls.h"
 
 #include <algorithm>
-#include <cstdint>
 
 #include "indexer/store/symbol_key.h"
 #include "report/model/attention_backends.h"
@@ -37,32 +36,44 @@ void add_values(const Json& more, Json& all) {
 }  // namespace
 
 ReturnedInCalls::ReturnedInCalls(const Report& report, std::string_view op) {
-  walk_frames(report.roots, false, [&](const Frame& frame, bool below) {
-    if (frame.op == op && text_at(frame.detail, "step") == "call") {
-      below = true;
-      calls_ += frame.calls;
-    }
-    if (below) add(frame);
+  struct Above {
+    bool is_call = false;  // Or below one.
+    std::string caller;
+  };
+  walk_frames(report.roots, Above{}, [&](const Frame& frame, const Above& above) {
+    const bool begins = frame.op == op && text_at(frame.detail, "step") == "call";
+    if (begins) calls_ += frame.calls;
+    if (!begins && !above.is_call) return Above{};
+    add(frame, above.caller);
+    Above below{true, frame.symbol ? function_key(*frame.symbol) : std::string()};
+    functions_.insert(below.caller);
     return below;
   });
 }
 
-void ReturnedInCalls::add(const Frame& frame) {
+void ReturnedInCalls::add(const Frame& frame, const std::string& caller) {
   for (std::string& line : attention_lines(frame.detail))
     if (std::ranges::find(attention_, line) == attention_.end())
       attention_.push_back(std::move(line));
   const Json& returned = object_at(frame.detail, "returned");
   if (!frame.symbol || list_at(returned, kValues).empty()) return;
-  Json& all = returned_[function_key(*frame.symbol)];
-  if (all.is_null()) all = {{"type", text_at(returned, "type")}, {kValues, Json::array()}};
-  add_values(returned, all);
+  const std::string key = function_key(*frame.symbol);
+  for (const std::string& of : {std::string(), caller}) {
+    Json& all = returned_[{key, of}];
+    if (all.is_null()) all = {{"type", text_at(returned, "type")}, {kValues, Json::array()}};
+    add_values(returned, all);
+    if (caller.empty()) break;
+  }
 }
 
-const Json& ReturnedInCalls::of(std::string_view symbol) const {
+const Json& ReturnedInCalls::of(std::string_view symbol, std::string_view caller) const {
   static const Json kNull;
-  auto found = returned_.find(symbol);
-  if (found == returned_.end()) found = returned_.find(function_key(symbol));
-  return found == returned_.end() ? kNull : found->second;
+  // An index has some functions under their keys already.
+  const std::string key = function_key(symbol);
+  const std::string by = function_key(caller);
+  const auto found = returned_.find({key, functions_.contains(by) ? by : std::string()});
+  if (found != returned_.end()) return found->second;
+  return kNull;
 }
 
 std::vector<std::string> ReturnedInCalls::attention_lines_of(const BackendName& backend) const {

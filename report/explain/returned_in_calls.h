@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -22,18 +24,21 @@ class ReturnedInCalls {
   /// Returns the number of the op's calls in the report.
   std::size_t calls() const { return calls_; }
 
-  /// Returns `detail.returned` of all calls of a function (docs/report-format.md), null if it is
-  /// not known. `symbol` is canonical, or the key of a template's instances.
-  const nlohmann::json& of(std::string_view symbol) const;
+  /// Returns `detail.returned` of the calls of a function by another one (docs/report-format.md);
+  /// of all its calls if the caller has no frame, as when it was inlined; null if nothing is known.
+  /// Symbols are canonical, or the key of a template's instances.
+  const nlohmann::json& of(std::string_view symbol, std::string_view caller) const;
 
   /// Returns what PyTorch says about a backend of attention: `refused by check_tensor_dtype ...`.
   std::vector<std::string> attention_lines_of(const BackendName& backend) const;
 
  private:
-  void add(const Frame& frame);
+  void add(const Frame& frame, const std::string& caller);
 
   std::size_t calls_ = 0;
-  std::map<std::string, nlohmann::json, std::less<>> returned_;  // By function_key().
+  // By function_key() of the function and of its caller, which is empty for all callers.
+  std::map<std::pair<std::string, std::string>, nlohmann::json> returned_;
+  std::set<std::string> functions_;  // With a frame, by function_key().
   std::vector<std::string> attention_;
 };
 

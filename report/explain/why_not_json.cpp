@@ -66,17 +66,19 @@ class JsonWriter {
              {"name", name_of(step)},
              {"source", place(step.location)},
              {"called", called(function.location, step.call_line, step.call_approximate)}});
-      functions.push_back({{"name", function.name},
-                           {"symbol", function.symbol},
-                           {"source", place(function.location)},
-                           {"complete", function.complete},
-                           {"predicates", predicates(function.predicates, function.location)},
-                           {"entries", entries}});
+      functions.push_back(
+          {{"name", function.name},
+           {"symbol", function.symbol},
+           {"source", place(function.location)},
+           {"complete", function.complete},
+           {"predicates", predicates(function.predicates, function.symbol, function.location)},
+           {"entries", entries}});
     }
     return {{"device", routes.device}, {"key", routes.key}, {"functions", functions}};
   }
 
-  json predicates(const std::vector<Predicate>& all, const SourceLocation& caller) const {
+  json predicates(const std::vector<Predicate>& all, const std::string& caller,
+                  const SourceLocation& place_of_caller) const {
     json array = json::array();
     for (const Predicate& one : all) {
       json made = {{"name", one.name},
@@ -86,10 +88,10 @@ class JsonWriter {
                    {"values_of_backend", one.values},
                    {"by_reference", one.by_reference},
                    {"source", place(one.location)},
-                   {"called", called(caller, one.call_line, one.call_approximate)},
+                   {"called", called(place_of_caller, one.call_line, one.call_approximate)},
                    {"listed_before", one.listed_before}};
-      made["returned"] = call_ == nullptr ? json() : json(call_->returned.of(one.symbol));
-      made["predicates"] = predicates(one.parts, one.location);
+      made["returned"] = call_ == nullptr ? json() : json(call_->returned.of(one.symbol, caller));
+      made["predicates"] = predicates(one.parts, one.symbol, one.location);
       array.push_back(std::move(made));
     }
     return array;

@@ -67,29 +67,31 @@ class TextWriter {
   void call() {
     field("call", fmt::format("{}, with {} call{} of the op", call_->input, call_->returned.calls(),
                               call_->returned.calls() == 1 ? "" : "s"));
-    std::vector<std::string> refusals =
-        call_->returned.attention_lines_of(BackendName(it_.backend));
-    if (refusals.empty())
+    std::vector<std::string> results = call_->returned.attention_lines_of(BackendName(it_.backend));
+    if (results.empty())
       for (const BackendRoutes& routes : it_.devices)
         for (const FunctionOnTheWay& function : routes.functions)
-          add_refusals(function.predicates, refusals);
+          add_results(function.predicates, function.symbol, false, results);
     bool first = true;
-    for (const std::string& refusal : refusals)
-      field(std::exchange(first, false) ? "in the call" : "", refusal);
-    if (refusals.empty())
+    for (const std::string& result : results)
+      field(std::exchange(first, false) ? "in the call" : "", result);
+    if (results.empty())
       field("in the call", "the results of the functions about this backend are unknown");
   }
 
-  /// Adds the predicates about the backend with known results, each once.
-  void add_refusals(const std::vector<Predicate>& predicates, std::vector<std::string>& refusals) {
+  /// Adds the known results of predicates about the backend, each once, and of checks that one of
+  /// them calls through pointers and that failed: it calls the next one only after a success.
+  void add_results(const std::vector<Predicate>& predicates, const std::string& caller,
+                   bool about_backend, std::vector<std::string>& results) const {
     for (const Predicate& one : predicates) {
-      if (const std::string value = returned(one); one.is_about && !value.empty()) {
+      const std::string value = returned(one, caller);
+      const bool refuses = about_backend && one.by_reference && value == "→ false";
+      if (refuses || (one.is_about && !value.empty())) {
         std::string text = fmt::format("{} ({}) {}", last_part(one.name),
                                        short_place(place_text(one.location, source_)), value);
-        if (std::ranges::find(refusals, text) == refusals.end())
-          refusals.push_back(std::move(text));
+        if (std::ranges::find(results, text) == results.end()) results.push_back(std::move(text));
       }
-      add_refusals(one.parts, refusals);
+      add_results(one.parts, one.symbol, one.is_about, results);
     }
   }
 
@@ -104,9 +106,9 @@ class TextWriter {
   }
 
   /// Returns `→ false`; empty without a known value.
-  std::string returned(const Predicate& one) const {
+  std::string returned(const Predicate& one, const std::string& caller) const {
     if (call_ == nullptr) return {};
-    const nlohmann::json& values = call_->returned.of(one.symbol);
+    const nlohmann::json& values = call_->returned.of(one.symbol, caller);
     return values.is_null() ? "" : returned_text({{"returned", values}});
   }
 
@@ -121,16 +123,18 @@ class TextWriter {
            .location = function.location});
       const std::size_t children = function.predicates.size() + function.entries.size();
       std::size_t at = 0;
-      for (const Predicate& one : function.predicates) predicate(one, "", ++at == children);
+      for (const Predicate& one : function.predicates)
+        predicate(one, function.symbol, "", ++at == children);
       for (const PathStep& one : function.entries) entry(one, ++at == children);
     }
   }
 
-  void predicate(const Predicate& one, const std::string& above, bool last) {
+  void predicate(const Predicate& one, const std::string& caller, const std::string& above,
+                 bool last) {
     std::string note = last_part(one.type);
     if (!one.values.empty()) note += fmt::format(" ({})", fmt::join(one.values, ", "));
     if (one.by_reference) note += ", by its address";
-    if (const std::string value = returned(one); !value.empty())
+    if (const std::string value = returned(one, caller); !value.empty())
       note = fmt::format("{}{}{}", value, note.empty() ? "" : "  ", note);
     if (one.listed_before) note += ", see above";
     row({.branch = above + (last ? "└─ " : "├─ "),
@@ -142,7 +146,7 @@ class TextWriter {
          .call_approximate = one.call_approximate});
     const std::string below = above + (last ? "   " : "│  ");
     for (std::size_t i = 0; i < one.parts.size(); ++i)
-      predicate(one.parts[i], below, i + 1 == one.parts.size());
+      predicate(one.parts[i], one.symbol, below, i + 1 == one.parts.size());
   }
 
   void entry(const PathStep& step, bool last) {

@@ -129,14 +129,19 @@ TEST_CASE("what predicates returned below the calls of an op", "[why_not]") {
   op.op = "aten::mul.Tensor";
   op.calls = 3;
   op.detail = nlohmann::json{{"step", "call"}};
-  for (const bool value : {true, false, true}) op.children.push_back(returning(value, 1));
+  Frame mul;
+  mul.symbol = kMul;
+  mul.children.push_back(returning(true, 1));
+  for (const bool value : {true, false}) op.children.push_back(returning(value, 1));
+  op.children.push_back(std::move(mul));
   Report report;
   report.roots.push_back(std::move(op));
   report.roots.push_back(returning(false, 9));
   const ReturnedInCalls returned(report, "aten::mul.Tensor");
   CHECK(returned.calls() == 3);
-  CHECK(returned.of(kUse)["values"] ==
+  CHECK(returned.of(kUse, kSelect)["values"] ==
         nlohmann::json::parse(R"([{"value": true, "calls": 2}, {"value": false, "calls": 1}])"));
-  CHECK(returned.of(kCheck).is_null());
+  CHECK(returned.of(kCheck, kUse).is_null());
+  CHECK(returned.of(kUse, kMul)["value"] == true);
   CHECK(ReturnedInCalls(report, "aten::add.Tensor").calls() == 0);
 }
