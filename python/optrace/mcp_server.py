@@ -41,6 +41,8 @@ _Limit = Annotated[int, Field(ge=1, le=100, description="maximum number of answe
 _Op = Annotated[str, Field(description="an op in any spelling: conv2d, torch.add, Tensor.add_, "
                                        "aten::mm.out")]
 _Devices = Annotated[str, Field(description="only cpu, cuda, meta, ...; empty: the usual ones")]
+_Backend = Annotated[str, Field(
+    description="only the functions that decide whether the op runs on it: cudnn, mkldnn, flash")]
 _Call = Annotated[str, Field(description="an op or module: conv2d, F.gelu, nn.Linear(8, 4)")]
 _Input = Annotated[str, Field(
     description="the arguments as Python code, torch.randn(2, 3), dim=1; empty: a sample call")]
@@ -71,7 +73,7 @@ def _options(**values: object) -> list[str]:
     """Returns --name=value for each value that is given, several for a list."""
     words = []
     for name, value in values.items():
-        option = f"--{name}"
+        option = "--" + name.replace("_", "-")
         for one in value if isinstance(value, list) else [value]:
             if one is True:
                 words.append(option)
@@ -125,10 +127,12 @@ def make_server(program: str, python: str | None = None) -> MCPServer:
             ["locate", *_options(limit=limit, format=format), *command.python], [name])
 
     @server.tool(annotations=_READS, structured_output=False)
-    async def explain(op: _Op, device: _Devices = "", format: _Format = "text") -> str:
+    async def explain(op: _Op, device: _Devices = "", why_not: _Backend = "",
+                      format: _Format = "text") -> str:
         """An op's schema, kernels by dispatch key, derivative, call paths; it is not run."""
         return await command.answer(
-            ["explain", *_options(device=device, format=format), *command.python], [op])
+            ["explain", *_options(device=device, why_not=why_not, format=format), *command.python],
+            [op])
 
     @server.tool(annotations=_RUNS, structured_output=False)
     async def trace_op(op: _Call, input: _Input = "", shape: _Shapes = None, dtype: _Dtypes = None,

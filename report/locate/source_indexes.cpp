@@ -64,6 +64,13 @@ std::optional<Definition> SourceIndexes::find_definition(std::string_view symbol
   return std::nullopt;
 }
 
+std::optional<ResultType> SourceIndexes::result_type_of(std::string_view symbol,
+                                                        std::string_view source_file) const {
+  for (const Index* const index : all_)
+    if (auto found = index->result_type_of(symbol, source_file)) return found;
+  return std::nullopt;
+}
+
 std::vector<CallSite> SourceIndexes::calls_of(std::string_view symbol,
                                               std::string_view source_file) const {
   for (const Index* const index : all_)

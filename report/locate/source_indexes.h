@@ -28,9 +28,11 @@ class SourceIndexes {
   std::vector<Registration> registrations_of(std::string_view name) const;
   std::optional<PythonName> find_python_name(std::string_view name) const;
 
-  // Both search torch's index first, and return the result of the first index with the symbol.
+  // These search torch's index first, and return the result of the first index with the symbol.
   std::optional<Definition> find_definition(std::string_view symbol,
                                             std::string_view source_file = {}) const;
+  std::optional<ResultType> result_type_of(std::string_view symbol,
+                                           std::string_view source_file = {}) const;
   std::vector<CallSite> calls_of(std::string_view symbol, std::string_view source_file = {}) const;
 
  private:

@@ -20,6 +20,7 @@
 #include "report/merge/timeline.h"
 #include "report/merge/traced_functions.h"
 #include "report/merge/triton_launches.h"
+#include "report/model/attention_backends.h"
 #include "report/model/call_detail.h"
 #include "report/model/compilations.h"
 #include "report/model/dispatch_detail.h"
@@ -162,6 +163,8 @@ Report merge_paths(const Trace& trace, const Index* index, const MergeOptions& o
   report.compilations = describe_compilations(trace.meta, functions.generated_code());
   note_compilations(report, functions.generated_code());
   note_triton_kernels(report, TritonKernels(trace.meta));
+  note_attention_backends(report, trace.meta,
+                          report.source_exact && !report.source_from_wheel ? index : nullptr);
   if (processes) {
     report.processes = processes->processes();
     report.meta["differences"] = processes->differences();

@@ -28,7 +28,7 @@ std::string returned_by(const Frame& frame) {
   return text;
 }
 
-/// Enumerations that describe a tensor. No function that returns one chooses what is called next.
+/// Enumerations that describe a tensor.
 constexpr auto kDescriptions =
     std::to_array<std::string_view>({"c10::ScalarType", "c10::MemoryFormat", "c10::Layout",
                                      "c10::DeviceType", "c10::DispatchKey", "c10::QScheme"});
@@ -36,11 +36,7 @@ constexpr auto kDescriptions =
 /// Returns true if what the frame's function returned is an enumeration: a choice among several.
 bool is_choice(const Frame& frame) {
   const nlohmann::json& returned = object_at(frame.detail, "returned");
-  const std::string type = text_at(returned, "type");
-  if (std::ranges::any_of(kDescriptions, [&](std::string_view description) {
-        return type.find(description) != std::string::npos;
-      }))
-    return false;
+  if (describes_tensor(text_at(returned, "type"))) return false;
   for (const nlohmann::json& value : list_at(returned, "values"))
     if (value.is_object() && value.value("value", nlohmann::json()).is_number() &&
         !text_at(value, "name").empty())
@@ -104,6 +100,12 @@ bool is_call(const Frame& frame) {
 }
 
 }  // namespace
+
+bool describes_tensor(std::string_view type) {
+  return std::ranges::any_of(kDescriptions, [&](std::string_view description) {
+    return type.find(description) != std::string_view::npos;
+  });
+}
 
 std::string decision_note(const Frame& frame, const Frame* parent) {
   if (parent == nullptr || !is_call(frame)) return {};

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/printable_text.h"
+#include "report/model/attention_backends.h"
 #include "report/model/call_detail.h"
 #include "report/model/decisions.h"
 #include "report/model/dispatch_detail.h"
@@ -196,6 +197,9 @@ FrameLine frame_line(const Frame& frame, const Frame* parent, const Report& repo
     if (const std::string decided = decision_note(frame, parent); !decided.empty())
       line.why += fmt::format("{}{}", line.why.empty() ? "" : "; ", printable(decided));
   }
+  if (why)
+    for (const std::string& backend : attention_lines(frame.detail))
+      line.backends.push_back(printable(backend));
   if (step.empty()) line.why = printable(call_note(frame.detail));
   return line;
 }

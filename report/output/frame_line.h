@@ -13,16 +13,17 @@ struct FrameLine {
   Layer layer = Layer::runtime;
   std::string branch;  ///< Line-drawing characters before the name.
   std::string name;
-  std::string note;                  ///< After the name: `call`, `AVX2`.
-  std::string location;              ///< Location of the definition.
-  FilePlace definition;              ///< What `location` shows.
-  std::string call;                  ///< `called at :549`
-  FilePlace call_site;               ///< What `call` shows.
-  std::string times;                 ///< `×12`
-  std::string why;                   ///< Printed on a line of its own, below.
-  std::vector<std::string> tensors;  ///< Likewise.
-  std::string below;                 ///< Line-drawing characters before these.
-  bool divider = false;              ///< Not a frame: names the thread of the following frames.
+  std::string note;                   ///< After the name: `call`, `AVX2`.
+  std::string location;               ///< Location of the definition.
+  FilePlace definition;               ///< What `location` shows.
+  std::string call;                   ///< `called at :549`
+  FilePlace call_site;                ///< What `call` shows.
+  std::string times;                  ///< `×12`
+  std::string why;                    ///< Printed on a line of its own, below.
+  std::vector<std::string> backends;  ///< Of an op with several, likewise.
+  std::vector<std::string> tensors;   ///< Likewise.
+  std::string below;                  ///< Line-drawing characters before these.
+  bool divider = false;               ///< Not a frame: names the thread of the following frames.
 };
 
 /// Returns what follows a frame's name: `call`, `AVX2`, `rank 1 only`. `parent` may be null.

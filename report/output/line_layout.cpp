@@ -162,6 +162,7 @@ class LineWriter {
     }
     line(row);
     if (!it.why.empty()) below(it, it.why);
+    for (const std::string& backend : it.backends) below(it, backend);
     for (const std::string& tensor : it.tensors) below(it, tensor);
   }
 

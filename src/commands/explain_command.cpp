@@ -20,9 +20,11 @@
 #include "platform/printable_text.h"
 #include "report/explain/explain.h"
 #include "report/explain/explain_output.h"
+#include "report/explain/why_not_output.h"
 #include "report/model/source_link.h"
 #include "src/choices/index_choice.h"
 #include "src/choices/local_sources.h"
+#include "src/commands/explain_backend.h"
 #include "src/commands/explain_program.h"
 #include "src/commands/program_to_run.h"
 #include "src/options/common_options.h"
@@ -46,6 +48,8 @@ struct ExplainOptions {
   std::string format = "text";
   bool all = false;
   TerminalOptions terminal;
+  std::string why_not;               // A backend.
+  std::string call;                  // Whose results are shown with it.
   bool compiled = false;             // Explain a program instead of an op.
   std::vector<std::string> program;  // With its arguments; empty unless `compiled` is set.
   DryRunOptions dry_run;
@@ -115,6 +119,23 @@ std::string rendered(const Explanation& explanation, const IndexChoice& choice,
   return to_text(explanation, source, text);
 }
 
+std::string why_not_answer(const SourceIndexes& index, const std::string& op,
+                           const IndexChoice& choice, const ExplainOptions& options) {
+  const BackendAnswer answer = answer_why_not(
+      index, {.op = op,
+              .backend = options.why_not,
+              .call = options.call,
+              .devices = options.device.empty() ? std::vector<std::string>()
+                                                : std::vector<std::string>{options.device},
+              .all = options.all});
+  const CallAtHand* const call = answer.call ? &*answer.call : nullptr;
+  const ExplanationSource source = explanation_source(choice);
+  if (options.format == "json") return to_json(answer.why_not, call, source);
+  const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
+  return to_text(answer.why_not, call, source,
+                 style_for(options.terminal, target, find_in(LocalSources(choice))));
+}
+
 void explain_one(const ExplainOptions& options) {
   CommandOutput output(options.file);
   IndexChoice choice = choose_index(options.python);
@@ -125,8 +146,10 @@ void explain_one(const ExplainOptions& options) {
   say_notices(choice);
   const SourceIndexes index(choice.index, choice.projects);
   const SpelledOp spelled = find_op(index, options.op, options.overload);
-  const Explanation explanation = explain(index, spelled, options.op, devices_of(options));
-  output.write_whole(rendered(explanation, choice, options));
+  output.write_whole(
+      options.why_not.empty()
+          ? rendered(explain(index, spelled, options.op, devices_of(options)), choice, options)
+          : why_not_answer(index, spelled.name, choice, options));
   output.commit();
 }
 
@@ -158,6 +181,29 @@ void explain_lines(const ExplainOptions& options) {
 
 constexpr const char* kCompiled = "--compiled";
 
+// Throws Error(usage) if one of the options does not fit --why-not, or needs it.
+void refuse_without_backend(const ExplainOptions& options, const CLI::App& command) {
+  if (command.count("--why-not") == 0) {
+    if (command.count("--call") != 0)
+      throw Error(ExitStatus::usage, "--call shows what the predicates of --why-not returned",
+                  "Name a backend, too: `optrace explain conv2d --why-not cudnn --call conv2d`.");
+    return;
+  }
+  if (options.why_not.empty())
+    throw Error(ExitStatus::usage, "--why-not needs the name of a backend",
+                "For example: `optrace explain conv2d --why-not cudnn`.");
+  if (options.why_not.size() > kMaxNameLength)
+    throw Error(ExitStatus::usage, "the backend's name is longer than that of any backend",
+                "For example: `optrace explain conv2d --why-not cudnn`.");
+  if (options.op == "-")
+    throw Error(ExitStatus::usage, "--why-not explains one op, not the names on standard input",
+                "Name the op: `optrace explain conv2d --why-not cudnn`.");
+  if (options.format != "text" && options.format != "json")
+    throw Error(ExitStatus::usage,
+                fmt::format("--format {} shows all of an op, not --why-not", options.format),
+                "For --why-not there are text and json.");
+}
+
 // Throws Error(usage) if one of the options is for the other kind of answer.
 void refuse_options(const ExplainOptions& options, const CLI::App& command) {
   const auto refuse = [&command](std::initializer_list<const char*> names, const char* what,
@@ -169,13 +215,14 @@ void refuse_options(const ExplainOptions& options, const CLI::App& command) {
   if (!options.compiled) {
     refuse({"--dry-run", "--devices"}, "is for programs, and explaining an op runs nothing",
            "Explain a program: `optrace explain --compiled --dry-run train.py`.");
+    refuse_without_backend(options, command);
     return;
   }
   if (!options.op.empty())
     throw Error(ExitStatus::usage, "--compiled comes before the program, whose own options follow",
                 "Write `optrace explain --compiled train.py`.");
-  refuse({"--overload", "--device", "--all"}, "is for ops, and --compiled explains a program",
-         "Omit one of the two.");
+  refuse({"--overload", "--device", "--all", "--why-not", "--call"},
+         "is for ops, and --compiled explains a program", "Omit one of the two.");
   if (options.format != "text" && options.format != "json")
     throw Error(
         ExitStatus::usage,
@@ -206,6 +253,8 @@ std::size_t add_explain_command(CLI::App& app, std::span<char* const> arguments)
       "  optrace explain mm --device cuda    only one device\n"
       "  optrace explain linear --format html -o linear.html\n"
       "  optrace explain gelu --format dot | dot -Tsvg > gelu.svg\n"
+      "  optrace explain conv2d --why-not cudnn                  what decides about a backend\n"
+      "  optrace explain conv2d --why-not mkldnn --call 'conv2d --dtype float64'\n"
       "  optrace explain - < names > answers   one op per line in, one JSON object per line out\n"
       "  optrace explain --compiled train.py --epochs 1    what torch.compile makes of a program\n"
       "  optrace explain --compiled --dry-run=sm_80 -m my_package.train\n"
@@ -239,7 +288,19 @@ std::size_t add_explain_command(CLI::App& app, std::span<char* const> arguments)
       ->type_name("FORMAT")
       ->capture_default_str();
   add_output_file_option(*command, options->file);
-  command->add_flag("--all", options->all, "Show every dispatch key and every call path");
+  command->add_flag(
+      "--all", options->all,
+      "Show every dispatch key and every call path; with\n--why-not, every predicate");
+  command
+      ->add_option("--why-not", options->why_not,
+                   "Instead, show the functions that decide whether the op runs\non a backend: "
+                   "cudnn, mkldnn, flash, efficient, miopen, ...")
+      ->type_name("BACKEND");
+  command
+      ->add_option("--call", options->call,
+                   "With --why-not, also show what these functions returned in a\ncall: a trace, a "
+                   "report, or a command in quotes that makes it,\n'conv2d --dtype float64'")
+      ->type_name("CALL");
   add_terminal_options(*command, options->terminal);
   command
       ->add_option("--python", options->python,

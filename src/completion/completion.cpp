@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "report/explain/backend_name.h"
 #include "report/findings/finding_rules.h"
 #include "report/locate/layer_survey.h"
 #include "report/output/hyperlink_format.h"
@@ -22,6 +23,7 @@ enum class ValueKind : std::uint8_t {
   gpu_models,
   rules,
   layers,
+  backends,
   hyperlinks,
   devices,
   dtypes,
@@ -35,15 +37,26 @@ struct KnownValue {
 // What values are, where CLI11's description has no list of them. An option's name comes before its
 // type.
 constexpr auto kValues = std::to_array<KnownValue>({
-    {"--device", ValueKind::devices}, {"--dry-run", ValueKind::gpu_models},
-    {"--dtype", ValueKind::dtypes},   {"--hyperlink-format", ValueKind::hyperlinks},
-    {"--ignore", ValueKind::rules},   {"--ops", ValueKind::ops},
-    {"--under", ValueKind::ops},      {"--until-op", ValueKind::ops},
-    {"--expect", ValueKind::files},   {"OP", ValueKind::ops},
-    {"NAME", ValueKind::names},       {"PID", ValueKind::processes},
-    {"LAYER", ValueKind::layers},     {"TRACE", ValueKind::files},
-    {"A", ValueKind::ops_and_files},  {"B", ValueKind::ops_and_files},
-    {"DIR", ValueKind::files},        {"FILE", ValueKind::files},
+    {"--device", ValueKind::devices},
+    {"--dry-run", ValueKind::gpu_models},
+    {"--dtype", ValueKind::dtypes},
+    {"--hyperlink-format", ValueKind::hyperlinks},
+    {"--ignore", ValueKind::rules},
+    {"--ops", ValueKind::ops},
+    {"--under", ValueKind::ops},
+    {"--until-op", ValueKind::ops},
+    {"--why-not", ValueKind::backends},
+    {"--expect", ValueKind::files},
+    {"OP", ValueKind::ops},
+    {"NAME", ValueKind::names},
+    {"PID", ValueKind::processes},
+    {"LAYER", ValueKind::layers},
+    {"TRACE", ValueKind::files},
+    {"A", ValueKind::ops_and_files},
+    {"B", ValueKind::ops_and_files},
+    {"CALL", ValueKind::ops_and_files},
+    {"DIR", ValueKind::files},
+    {"FILE", ValueKind::files},
     {"PATH", ValueKind::files},
 });
 
@@ -169,6 +182,8 @@ class Completer {
       case ValueKind::layers:
         for (const MappedLayer& layer : layer_map()) add_all(std::array{std::string(layer.id)});
         return;
+      case ValueKind::backends:
+        return add_all(known_backends());
       case ValueKind::hyperlinks:
         for (const HyperlinkAlias& alias : hyperlink_aliases())
           add_all(std::array{std::string(alias.name)});

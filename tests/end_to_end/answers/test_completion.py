@@ -29,6 +29,8 @@ CASES = {
     ("report", "--format=j"): ({"--format=json"}, set()),
     ("conv2d", "--device", ""): ({"cpu", "cuda"}, {"conv2d", "mps"}),
     ("explain", "conv2d", "--device", "m"): ({"mps", "meta"}, {"cpu"}),
+    ("explain", "conv2d", "--why-not", "c"): ({"cudnn", "cublas"}, {"conv2d"}),
+    ("explain", "conv2d", "--why-not", "cudnn", "--call", "conv2"): ({"conv2d"}, {"cudnn"}),
     ("conv2d", "--dry-run=rtx-40"): ({"--dry-run=rtx-4090"}, set()),
     ("conv2d", "--hyperlink-format", "vs"): ({"vscode", "vscodium"}, set()),
     ("source", ""): ({"add", "fetch", "list", "coverage"}, {"report"}),

@@ -131,7 +131,18 @@ def test_dispatch_trace_of_a_release_build(optrace, python):
         "  [redispatch] op=[aten::add.Tensor], key=[CPU]"]
 
 
-def test_grouped_queries_that_fall_back_to_math(below, traced, optrace):
+def refusing_checks(optrace, python, *arguments):
+    """{backend: the check that refused it} for a call of attention."""
+    result = optrace("scaled_dot_product_attention", "--python", python, "--format", "json",
+                     *arguments, timeout=300)
+    assert result.returncode == DONE, result.stderr
+    backends = [backend for frame in frames_below(json.loads(result.stdout)["roots"])
+                for backend in (frame["detail"] or {}).get("attention_backends", [])]
+    return {backend["name"]: backend["refusals"][0]["check"] for backend in backends
+            if backend["state"] == "refused"}
+
+
+def test_grouped_queries_that_fall_back_to_math(below, traced, optrace, python):
     """181528, 154363."""
     assert "aten::_scaled_dot_product_flash_attention" in ops_called(
         below("cuda", "grouped_queries_fast"))
@@ -141,10 +152,17 @@ def test_grouped_queries_that_fall_back_to_math(below, traced, optrace):
     result = optrace("findings", traced("cuda")[1])
     assert ("`grouped_queries` computes attention without a fused kernel "
             "(aten::_scaled_dot_product_attention_math)") in result.stdout
+    query, key = (f'torch.rand(1, {heads}, 128, 64, device="cuda")' for heads in (8, 2))
+    assert refusing_checks(optrace, python, "--dry-run", "--input",
+                           f"{query}, {key}, {key}, enable_gqa=True") == {
+        "efficient": "check_batch_size_and_num_heads_dense",
+        "flash": "check_tensor_dtype", "cudnn": "check_tensor_dtype"}
 
 
-def test_which_attention_runs_when(below):
+def test_which_attention_runs_when(below, optrace, python):
     """107884."""
+    assert refusing_checks(optrace, python, "--dry-run=sm_90") == {
+        "flash": "check_tensor_dtype", "cudnn": "check_tensor_dtype"}
     for function, op in {
             "attention_flash": "aten::_scaled_dot_product_flash_attention",
             "attention_efficient": "aten::_scaled_dot_product_efficient_attention",

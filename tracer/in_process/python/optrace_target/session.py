@@ -25,6 +25,8 @@ from .problem import FAILED, Problem, first_line
 from .protocol import Key, Message, Order
 from .results import digest
 
+_ATTENTION = "aten::scaled_dot_product_attention"
+
 
 def run(descriptor):
     """Serves the command. Ends the process without the interpreter's slow shutdown."""
@@ -129,6 +131,8 @@ class _Tracer:
         }
         if prepared.comparison is not None:
             meta["comparison"] = prepared.comparison.outcome()
+        if _ATTENTION in order[Key.OPS] and not prepared.compiled:
+            meta["attention"] = prepared.attention_backends(self._torch)
         prepared.call = None  # Frees its tensors, which are no longer needed.
         return Message.META, {Key.META: meta}
 
@@ -181,6 +185,18 @@ class _PreparedCall:
         """Returns the digest of an untraced run of the call."""
         run, result = self._run(torch)
         return digest(torch, run.outcome(result))
+
+    def attention_backends(self, torch):
+        """Returns why the call uses none of the other backends of attention: an empty list if this
+        torch doesn't tell."""
+        from .attention_backends import AttentionBackends
+
+        run = self.call.prepare(self._requires_grad)
+        torch.manual_seed(0)
+        try:
+            return AttentionBackends(torch).of_run(run)
+        except Exception:  # Another version's switches, or a call that works only once.
+            return []
 
     def _run(self, torch):
         run = self.call.prepare(self._requires_grad)

@@ -1,0 +1,67 @@
+#include "src/commands/explain_backend.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "platform/error.h"
+#include "platform/printable_text.h"
+#include "report/explain/explain.h"
+#include "report/locate/op_spelling.h"
+#include "src/commands/command_input.h"
+
+namespace optrace {
+namespace {
+
+void require_result_types(const Index& torch) {
+  if (torch.has_result_types()) return;
+  throw Error(ExitStatus::usage,
+              fmt::format("the index of PyTorch {} has no types of results, so it does not show "
+                          "which functions decide",
+                          torch.torch_version()),
+              "Make a new one: `optrace source add DIR`, with a checkout of that version.");
+}
+
+[[noreturn]] void throw_unreachable(const SourceIndexes& index, const BackendQuestion& question,
+                                    const std::vector<std::string>& devices) {
+  const std::vector<std::string_view> others = reachable_backends(index, question.op, devices);
+  throw Error(ExitStatus::usage,
+              fmt::format("no call path of {} on {} leads to a backend '{}'", question.op,
+                          fmt::join(devices, " or "), printable(question.backend)),
+              others.empty()
+                  ? fmt::format("`optrace explain {} --all` lists its call paths: none of "
+                                "them leads to a known backend.",
+                                split_op_name(question.op).base)
+                  : fmt::format("Those of the op are: {}.", fmt::join(others, ", ")));
+}
+
+CallAtHand call_at_hand(const BackendQuestion& question, const Report& report) {
+  CallAtHand call{question.call, ReturnedInCalls(report, question.op)};
+  if (call.returned.calls() == 0)
+    throw Error(ExitStatus::usage,
+                fmt::format("{} has no call of {}", printable(question.call), question.op),
+                "Give --call a trace or report with such a call, or a command that makes one.");
+  return call;
+}
+
+}  // namespace
+
+BackendAnswer answer_why_not(const SourceIndexes& index, const BackendQuestion& question) {
+  require_result_types(index.torch());
+  const BackendName backend(question.backend);
+  std::vector<std::string> devices = question.devices;
+  if (devices.empty()) devices = default_devices();
+  BackendAnswer answer{why_not(index, question.op, backend, devices, question.all), {}};
+  if (answer.why_not.devices.empty()) throw_unreachable(index, question, devices);
+  if (question.call.empty()) return answer;
+  const Report report = read_input(question.call).report;
+  answer.call = call_at_hand(question, report);
+  if (!question.devices.empty()) return answer;
+  std::erase_if(answer.why_not.devices,
+                [&](const BackendRoutes& routes) { return routes.device != report.device; });
+  if (answer.why_not.devices.empty()) throw_unreachable(index, question, {report.device});
+  return answer;
+}
+
+}  // namespace optrace
