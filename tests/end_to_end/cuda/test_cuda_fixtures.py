@@ -1,5 +1,6 @@
 """Dry runs of the CUDA workloads, compared with GPUs' recordings: fixtures/cuda and its README."""
 import fnmatch
+import json
 import os
 import pathlib
 import subprocess
@@ -9,9 +10,11 @@ import tarfile
 import pytest
 
 WORKLOADS = pathlib.Path(__file__).resolve().parents[2] / "cuda_workloads"
+FIXTURES = WORKLOADS.parents[1] / "fixtures/cuda"
 sys.path.insert(0, str(WORKLOADS))
 
 import record  # noqa: E402
+from launches import launches  # noqa: E402
 from workloads import WORKLOADS as ALL  # noqa: E402
 
 # Known differences of dry runs: (workload, kind, layer, pattern of the step) -> reason. An entry
@@ -152,3 +155,21 @@ def test_what_is_lacking_is_said(run_program, python, tmp_path):
     (folder / "recording.json").write_text("{}")
     result = run_program([python, WORKLOADS / "record.py", "--lacking", "--output", tmp_path])
     assert f"no GPU has recorded sm_90-{version} yet" in result.stdout
+
+
+def test_a_training_script_launches_what_it_did_on_an_h200(optrace, python, tmp_path):
+    """The reference torch is older: where elements are small, a thread takes half as many."""
+    recorded = json.loads((FIXTURES / "h200-training.json").read_text())
+    report = tmp_path / "report.json"
+    result = optrace("run", f"--dry-run=sm_90,sms={recorded['about']['multiprocessors']}",
+                     "--python", python, "--format", "json", "-o", report,
+                     WORKLOADS / "training.py", timeout=400)
+    assert result.returncode == 0, result.stderr
+    there, here = ({json.dumps(launch) for launch in found}
+                   for found in (recorded["launches"], launches(json.loads(report.read_text()))))
+    assert len(there & here) == 24
+    gone, new = (sorted(map(json.loads, found)) for found in (there - here, here - there))
+    assert [launch[:2] for launch in gone] == [launch[:2] for launch in new]
+    assert all(kernel.endswith("::vectorized_elementwise_kernel") for _, kernel, *_ in gone)
+    assert sorted(grid for _, _, [grid, _, _], _ in gone) == \
+        sorted((grid + 1) // 2 for _, _, [grid, _, _], _ in new)

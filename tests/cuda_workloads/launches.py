@@ -1,0 +1,30 @@
+#!/usr/bin/env python3
+"""launches.py REPORT.json: prints the kernels that PyTorch's own ops launched, as JSON.
+
+One entry for each op, kernel and size: [op or autograd node, kernel without its template arguments,
+grid, block], in order. Kernels of cuDNN and cuBLAS are left out, since a dry run has none.
+"""
+import json
+import re
+import sys
+
+OF_LIBRARIES = re.compile("cudnn|cutlass|xmma|cublas|convolve|nvjet")
+
+
+def launches(report):
+    found = set()
+    pending = [(frame, None) for frame in report["roots"]]
+    while pending:
+        frame, op = pending.pop()
+        op = frame["op"] or op
+        pending += [(child, op) for child in frame["children"]]
+        if frame["layer"] == "device" and not OF_LIBRARIES.search(frame["name"]):
+            kernel = frame["name"].replace("(anonymous namespace)::", "").split("<")[0]
+            found |= {(op, kernel, tuple(launch["grid"]), tuple(launch["block"]))
+                      for launch in frame["detail"].get("launches", [])}
+    return [[op, kernel, list(grid), list(block)] for op, kernel, grid, block in sorted(found)]
+
+
+if __name__ == "__main__":
+    with open(sys.argv[1], encoding="utf-8") as file:
+        print(json.dumps(launches(json.load(file))))
