@@ -18,6 +18,25 @@ namespace {
 constexpr std::uint64_t kDirectSize = 5;  // E8 and a 4-byte displacement.
 constexpr std::uint64_t kSlotSize = 6;    // FF 15 and a 4-byte displacement.
 
+/// Returns true if the bytes before `end` look like a call through a register or a pointer in
+/// memory: FF, a ModRM byte with 2 as the operation, and what the latter asks for.
+bool ends_indirect_call(std::span<const std::byte> code, std::size_t end) {
+  constexpr std::size_t kShortest = 2;
+  constexpr std::size_t kLongest = 7;
+  for (std::size_t length = kShortest; length <= std::min(kLongest, end); ++length) {
+    if (code[end - length] != std::byte{0xFF}) continue;
+    const auto modrm = std::to_integer<unsigned>(code[end - length + 1]);
+    const unsigned mode = modrm >> 6U;
+    const unsigned base = modrm & 7U;
+    constexpr std::size_t kDisplacement[] = {0, 1, 4, 0};  // Its size by mode.
+    const bool relative = mode == 0 && base == 5;          // To rip: a slot names its function.
+    const std::size_t index = mode != 3 && base == 4 ? 1 : 0;
+    if ((modrm >> 3U & 7U) == 2 && !relative && length == kShortest + index + kDisplacement[mode])
+      return true;
+  }
+  return false;
+}
+
 class SiteFinder {
  public:
   SiteFinder(const ModuleSymbols& module, const ReturnedBytes& returned_bytes)
@@ -33,6 +52,7 @@ class SiteFinder {
     if (functions_.empty() && slots_.empty()) return {};
     for (const auto& [address, code] : module_.executable_segments()) {
       find_direct(address, code);
+      find_tested(address, code);
       if (!slots_.empty()) find_through_slots(address, code);
     }
     std::ranges::sort(candidates_, {}, &ReturnSite::address);
@@ -77,6 +97,22 @@ class SiteFinder {
       const std::uint64_t end = start + at + kSlotSize;
       const auto slot = slots_.find(end + static_cast<std::uint64_t>(std::int64_t{distance}));
       if (slot != slots_.end()) candidates_.push_back({end, slot->second, false});
+    }
+  }
+
+  /// Finds the calls through registers and pointers, also of virtual functions, whose result is
+  /// tested like a boolean: `test al, al` follows. They name no function. The value is recorded
+  /// only if the call enters a function with a probe, which tells the type.
+  void find_tested(std::uint64_t start, std::span<const std::byte> code) {
+    constexpr std::byte kTest{0x84};
+    constexpr std::byte kLowByteOfRax{0xC0};
+    for (std::size_t at = 0; at + 1 < code.size(); ++at) {
+      const void* const hit =
+          std::memchr(&code[at], std::to_integer<int>(kTest), code.size() - 1 - at);
+      if (hit == nullptr) return;
+      at = static_cast<std::size_t>(static_cast<const std::byte*>(hit) - code.data());
+      if (code[at + 1] == kLowByteOfRax && ends_indirect_call(code, at))
+        candidates_.push_back({start + at, 1, false});
     }
   }
 

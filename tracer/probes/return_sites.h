@@ -30,8 +30,9 @@ struct ReturnSite {
 };
 
 /// Returns the instructions to which calls of such functions return, by address: those after
-/// `call f`, also through the procedure linkage table or a slot of the global offset table. A call
-/// through a register, of a virtual function or of a pointer, names no function and is not found.
+/// `call f`, also through the procedure linkage table or a slot of the global offset table. Calls
+/// through a register or a pointer, of virtual functions too, name no function: those are included
+/// whose result is tested as a boolean.
 std::vector<ReturnSite> find_return_sites(const ModuleSymbols& module,
                                           const ReturnedBytes& returned_bytes);
 
