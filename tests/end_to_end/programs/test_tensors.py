@@ -7,6 +7,8 @@ import pytest
 from report_frames import frames
 
 USAGE = 2
+FAILED = 3
+INTERRUPTED = 130
 QUESTION = "import torch; x = torch.rand(3, 4); y = x.t().contiguous().view(-1)"
 
 PROGRAM = """\
@@ -182,6 +184,31 @@ def test_an_unknown_name(optrace, python):
     assert result.returncode == USAGE
     assert "no variable 'z' of the program refers to a tensor" in result.stderr
     assert "Those that do: x, y." in result.stderr
+
+
+def test_ctrl_c_ends_the_program_and_gives_the_answer(start_optrace, press_ctrl_c, python,
+                                                      tmp_path):
+    begun = tmp_path / "begun"
+    tracing = start_optrace(
+        "tensors", "--python", python, "-c", "import pathlib, time, torch; x = torch.ones(3); "
+        f"y = x.clone(); pathlib.Path({str(begun)!r}).touch(); time.sleep(600)")
+    text, errors = press_ctrl_c(tracing, begun)
+    assert tracing.returncode == INTERRUPTED, errors
+    assert "the program failed (killed by SIGINT" in errors
+    assert "The answer covers what it did until then." in errors
+    assert "y  3 float32 cpu, storage #2 +0" in text
+
+
+@pytest.mark.parametrize("code, words", [
+    ("1 / 0", "the program failed (exit status 1) before it imported torch"),
+    ("import torch; 1 / 0", "the program failed (exit status 1) before it called an op of torch"),
+    ("import torch", "the program called no op of torch, so it has no tensors"),
+    ("pass", "the program never imported torch, so it has no tensors"),
+])
+def test_a_program_without_tensors(optrace, python, code, words):
+    result = optrace("tensors", "--python", python, "-c", code)
+    assert result.returncode == FAILED
+    assert words in result.stderr and not result.stdout
 
 
 def test_the_program_is_not_changed(optrace, python, run_program, tmp_path):
