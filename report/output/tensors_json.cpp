@@ -56,12 +56,14 @@ Json story_json(const VariableStory& story) {
   return {{"name", variable.name},
           {"function", variable.function.empty() ? Json() : Json(variable.function)},
           {"file", variable.file},
+          {"identity", variable.identity},
           {"tensor", tensor_json(variable.tensor)},
           {"at_end", story.at_end},
           {"shared_with", std::move(shared)},
           {"copied_from", list_of(story.copied_from)},
           {"copied_to", list_of(story.copied_to)},
-          {"steps", std::move(steps)}};
+          {"steps", std::move(steps)},
+          {"has_all_steps", story.has_all_steps}};
 }
 
 Json saved_json(const TensorJournal& journal, const JournalStorage& storage) {

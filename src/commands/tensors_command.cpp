@@ -115,9 +115,6 @@ void run(TensorsOptions& options) {
                          ? to_json(answer)
                          : to_text(answer, style_for(options.terminal, target)));
   output.commit();
-  if (result.had_children)
-    write_message("the program's own process is shown alone",
-                  "It started other processes, whose tensors are not in the answer.");
   if (const ExitStatus status = status_after(result); status != ExitStatus::done) {
     write_message(fmt::format("the program failed ({})", describe_wait_status(result.wait_status)),
                   "The answer covers what it did until then.");
@@ -140,9 +137,10 @@ std::size_t add_tensors_command(CLI::App& app, std::span<char* const> arguments)
       "--name is also accepted directly after the program. The program's standard output goes to\n"
       "standard error. Exit status: 3 if the program fails, 130 after Ctrl-C.");
   command
-      ->add_option("--name", options->name,
-                   "Follow this variable of the program: x, or f.x for that of a\nfunction f. "
-                   "Default: all variables, copies and storages")
+      ->add_option(
+          "--name", options->name,
+          "Follow this variable of the program: x, f.x for that of a\nfunction f, x[0], "
+          "x['key'], self.x, model.fc1.weight.\nDefault: all variables, copies and storages")
       ->type_name("NAME");
   add_text_or_json_options(*command, options->format, "optrace.tensors/1");
   add_output_file_option(*command, options->file);
