@@ -28,7 +28,7 @@
 #include "report/locate/op_spelling.h"
 #include "report/locate/source_indexes.h"
 #include "src/choices/index_choice.h"
-#include "src/choices/known_results.h"
+#include "report/model/known_results.h"
 #include "src/choices/python_choice.h"
 #include "src/commands/command.h"
 #include "src/commands/report_command.h"

@@ -4,6 +4,7 @@ import textwrap
 
 import pytest
 
+import attach_target
 from report_frames import frames
 
 USAGE = 2
@@ -409,6 +410,22 @@ def test_an_op(optrace, python, validate, tmp_path):
         ["layout: strides 1,4 to 3,1"]]
     plain = optrace("report", trace)
     assert "storage #1" not in plain.stdout
+
+
+def test_a_running_process(optrace, python, tmp_path):
+    with attach_target.Target(python, tmp_path / "target") as target:
+        target.wait_for_lines(2 * attach_target.PERIOD)
+        undisturbed = target.results()[:attach_target.PERIOD]
+        path = tmp_path / "report.json"
+        result = optrace("attach", target.pid, "--tensors", "--count", 100, "--format", "json",
+                         "-o", path)
+        assert result.returncode == 0, result.stderr
+        attach_target.end(target, undisturbed)
+    report = json.loads(path.read_text())
+    [squares] = [frame["detail"]["tensors"] for frame in frames(report)
+                 if frame["op"] == "aten::square" and "tensors" in (frame["detail"] or {})]
+    assert squares["arguments"][0]["storage"] != squares["results"][0]["storage"]
+    assert squares["results"][0]["relation"] == "fresh"
 
 
 def test_a_trace_without_tensors(optrace, python, tmp_path):
