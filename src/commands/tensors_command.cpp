@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -38,6 +39,7 @@ struct TensorsOptions {
   std::string name;
   std::string format = "text";
   std::string file;
+  bool children = false;
   std::uint64_t target_bytes = kUsualTargetBytes;
   TerminalOptions terminal;
 };
@@ -75,28 +77,67 @@ Error no_journal(const Trace& trace, const ProgramResult& result) {
             "Its own messages give the reason."};
   }
   return {ExitStatus::failed, "the program called no op of torch, so it has no tensors",
-          result.had_children ? kOtherProcesses : "Give a program that calls torch."};
+          result.had_children ? "It started other processes: --children shows them, too."
+                              : "Give a program that calls torch."};
 }
 
-TensorsAnswer answer_of(const Trace& trace, const ProgramResult& result, const std::string& name) {
+// Returns nullopt if the process used no tensor.
+std::optional<TensorsAnswer> answer_of(const Trace& trace, const std::string& name) {
   auto journal = read_tensor_journal(trace);
-  if (!journal || (journal->calls.empty() && journal->variables.empty()))
-    throw no_journal(trace, result);
+  if (!journal || (journal->calls.empty() && journal->variables.empty())) return std::nullopt;
   TensorsAnswer answer;
   answer.journal = std::move(*journal);
   answer.name = name;
   answer.torch = text_at(object_at(trace.meta, "torch"), "version");
   answer.stories = stories_of(answer.journal, name);
-  if (!name.empty() && answer.stories.empty()) {
-    std::set<std::string> known;
+  return answer;
+}
+
+// Returns an answer for each process that used tensors.
+std::vector<TensorsAnswer> answers_of_all(ProgramResult& result, const std::string& name) {
+  std::vector<TensorsAnswer> answers;
+  for (TracedProcess& process : result.processes) {
+    if (!process.problem.empty()) {
+      write_message(fmt::format("where the tensors of process {} are is unknown: {}", process.id,
+                                process.problem),
+                    process.remedy);
+    }
+    auto answer = process.trace ? answer_of(*process.trace, name) : std::nullopt;
+    if (!answer) continue;
+    answer->process = process.id;
+    answer->rank = process.rank;
+    answers.push_back(std::move(*answer));
+  }
+  if (!answers.empty()) return answers;
+  const ExitStatus status = status_after(result);
+  throw Error(status == ExitStatus::done ? ExitStatus::failed : status,
+              "no process of the program called an op of torch, so there are no tensors",
+              "Give a program that calls torch.");
+}
+
+std::vector<TensorsAnswer> answers_of(ProgramResult& result, const TensorsOptions& options) {
+  if (options.children) return answers_of_all(result, options.name);
+  const Trace trace = examined_trace(result, {.unknown = "where its tensors are",
+                                              .without = "so it has no tensors",
+                                              .remedy = "Give a program that uses torch."});
+  auto answer = answer_of(trace, options.name);
+  if (!answer) throw no_journal(trace, result);
+  std::vector<TensorsAnswer> answers;
+  answers.push_back(std::move(*answer));
+  return answers;
+}
+
+void require_name(const std::vector<TensorsAnswer>& answers, const std::string& name) {
+  const auto has_stories = [](const TensorsAnswer& one) { return !one.stories.empty(); };
+  if (name.empty() || std::ranges::any_of(answers, has_stories)) return;
+  std::set<std::string> known;
+  for (const TensorsAnswer& answer : answers)
     for (const JournalVariable& variable : answer.journal.variables)
       if (variable.bound) known.insert(printable(full_name(variable)));
-    throw Error(ExitStatus::usage,
-                fmt::format("no variable '{}' of the program refers to a tensor", printable(name)),
-                known.empty() ? "The program has no variable that does."
-                              : fmt::format("Those that do: {}.", fmt::join(known, ", ")));
-  }
-  return answer;
+  throw Error(ExitStatus::usage,
+              fmt::format("no variable '{}' of the program refers to a tensor", printable(name)),
+              known.empty() ? "The program has no variable that does."
+                            : fmt::format("Those that do: {}.", fmt::join(known, ", ")));
 }
 
 void run(TensorsOptions& options) {
@@ -104,16 +145,22 @@ void run(TensorsOptions& options) {
   CommandOutput output(options.file);
   ProgramRequest request;
   request.tensors = true;
+  request.children = options.children;
   request.target_bytes = options.target_bytes;
   ProgramResult result = examine_program(options.program, std::move(request), "optrace tensors");
-  const Trace trace = examined_trace(result, {.unknown = "where its tensors are",
-                                              .without = "so it has no tensors",
-                                              .remedy = "Give a program that uses torch."});
-  const TensorsAnswer answer = answer_of(trace, result, options.name);
+  const std::vector<TensorsAnswer> answers = answers_of(result, options);
+  require_name(answers, options.name);
   const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
-  output.write_whole(options.format == "json"
-                         ? to_json(answer)
-                         : to_text(answer, style_for(options.terminal, target)));
+  std::string text;
+  for (const TensorsAnswer& answer : answers) {
+    if (options.format == "json") {
+      text += options.children ? to_json_line(answer) : to_json(answer);
+    } else if (options.name.empty() || !answer.stories.empty()) {
+      if (!text.empty()) text += '\n';
+      text += to_text(answer, style_for(options.terminal, target));
+    }
+  }
+  output.write_whole(text);
   output.commit();
   if (const ExitStatus status = status_after(result); status != ExitStatus::done) {
     write_message(fmt::format("the program failed ({})", describe_wait_status(result.wait_status)),
@@ -144,6 +191,9 @@ std::size_t add_tensors_command(CLI::App& app, std::span<char* const> arguments)
       ->type_name("NAME");
   add_text_or_json_options(*command, options->format, "optrace.tensors/1");
   add_output_file_option(*command, options->file);
+  command->add_flag("--children", options->children,
+                    "Also show the processes that the program starts, each apart;\nwith --format "
+                    "json, one object per line for each");
   add_dry_run_options(*command, options->program.dry_run);
   constexpr std::uint64_t kLeast = std::uint64_t{4} << 20U;
   add_size_option(

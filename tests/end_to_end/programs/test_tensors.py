@@ -412,6 +412,48 @@ def test_an_op(optrace, python, validate, tmp_path):
     assert "storage #1" not in plain.stdout
 
 
+RANKS = """
+    import os, torch
+    import torch.distributed as dist
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    mine = torch.full((rank + 1,), float(rank))
+    total = torch.ones(4) * rank
+    dist.all_reduce(total)
+    dist.destroy_process_group()
+"""
+
+
+def test_ranks_are_shown_apart(optrace, python, validate, tmp_path):
+    job = tmp_path / "job.py"
+    job.write_text(textwrap.dedent(RANKS))
+    program = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", job]
+    result = optrace("tensors", "--children", "--python", python, "--json", *program)
+    assert result.returncode == 0, result.stderr
+    answers = [json.loads(line) for line in result.stdout.splitlines()]
+    for answer in answers:
+        validate(answer, "tensors")
+    assert [answer["rank"] for answer in answers] == [0, 1]
+    assert len({answer["process"] for answer in answers}) == 2
+    shapes = [{variable["name"]: variable["tensor"]["shape"] for variable in answer["variables"]
+               if variable["function"] is None} for answer in answers]
+    assert shapes == [{"mine": [1], "total": [4]}, {"mine": [2], "total": [4]}]
+
+
+def test_other_processes_are_named(optrace, python, tmp_path):
+    job = tmp_path / "job.py"
+    job.write_text("import torch.multiprocessing as mp, torch\n"
+                   "def work(rank):\n    x = torch.ones(rank + 1)\n    y = x + 1\n"
+                   "if __name__ == '__main__':\n    mp.start_processes(work, nprocs=2, start_method='fork')\n")
+    alone = optrace("tensors", "--python", python, job)
+    assert alone.returncode == FAILED
+    assert "It started other processes: --children shows them, too." in alone.stderr
+    together = optrace("tensors", "--python", python, "--children", "--name", "work.x", job)
+    assert together.returncode == 0, together.stderr
+    assert "x: 1 float32 cpu" in together.stdout and "x: 2 float32 cpu" in together.stdout
+    assert together.stdout.count("process ") == 2
+
+
 def test_a_running_process(optrace, python, tmp_path):
     with attach_target.Target(python, tmp_path / "target") as target:
         target.wait_for_lines(2 * attach_target.PERIOD)
