@@ -444,7 +444,7 @@ def test_other_processes_are_named(optrace, python, tmp_path):
     job = tmp_path / "job.py"
     job.write_text("import torch.multiprocessing as mp, torch\n"
                    "def work(rank):\n    x = torch.ones(rank + 1)\n    y = x + 1\n"
-                   "if __name__ == '__main__':\n    mp.start_processes(work, nprocs=2, start_method='fork')\n")
+                   "mp.start_processes(work, nprocs=2, start_method='fork')\n")
     alone = optrace("tensors", "--python", python, job)
     assert alone.returncode == FAILED
     assert "It started other processes: --children shows them, too." in alone.stderr

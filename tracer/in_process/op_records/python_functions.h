@@ -96,7 +96,7 @@ std::string text_at(Object* object, const char* attribute);
 template <typename T>
 T field(const void* object, std::size_t offset) {
   T value;
-  std::memcpy(&value, static_cast<const char*>(object) + offset, sizeof value);
+  std::memcpy(static_cast<void*>(&value), static_cast<const char*>(object) + offset, sizeof(T));
   return value;
 }
 

@@ -180,7 +180,7 @@ PythonPlace look_at_python(VariableVisitor& visitor) {
   int own = 0;
   for (int i = 0; frame && i < kMaxFrames && own < kMaxOwnFrames; ++i) {
     const Reference code(python.PyFrame_GetCode(frame.get()));
-    if (std::string file = text_at(code.get(), "co_filename"); is_own(file)) {
+    if (const std::string file = text_at(code.get(), "co_filename"); is_own(file)) {
       ++own;
       if (place.file.empty()) {
         const int line = python.PyFrame_GetLineNumber(frame.get());

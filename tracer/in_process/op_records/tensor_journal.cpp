@@ -22,6 +22,8 @@ namespace optrace_ops::tensor_journal {
 namespace {
 
 constexpr std::size_t kChunkText = 64UL << 10U;  // One record.
+// A process that is killed, or ends by os._exit(), loses at most this fraction of its journal.
+constexpr std::uint64_t kLost = 8;
 constexpr std::size_t kMaxElements = 64;         // Tensors of a list.
 // Values in containers and attributes that a look at a scope may cost, on average: after a look at
 // N times as many, the next N looks leave them out.
@@ -424,7 +426,7 @@ class Journal final : public VariableVisitor {
   void put(const std::string& entries) {
     if (!chunk_.empty()) chunk_ += ',';
     chunk_ += entries;
-    if (chunk_.size() >= kChunkText) keep_chunk();
+    if (chunk_.size() >= std::min<std::uint64_t>(size_ / kLost, kChunkText)) keep_chunk();
   }
 
   // Variables that ended precede those that were found in the same look.

@@ -108,7 +108,9 @@ void TensorSearch::visit_value(Object* value, int depth, int modules) {
 
 // Counts a value; returns false if there were too many.
 bool TensorSearch::take_one() {
-  return nested_ < kMaxNested && ++nested_ != 0;
+  if (nested_ == kMaxNested) return false;
+  ++nested_;
+  return true;
 }
 
 template <typename Visit>
