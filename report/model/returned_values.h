@@ -22,8 +22,9 @@ nlohmann::json returned_values(const ResultType& type, std::span<const ReturnTal
 /// `→ false ×3, true ×1`. Empty if its detail has none.
 std::string returned_text(const nlohmann::json& detail);
 
-/// The decisions that a function made: what its calls returned, if that is a boolean, an enumerator or
-/// whether there is a value. Integers without a name are counts and numbers rather than decisions.
+/// The decisions that a function made: what its calls returned, if that is a boolean, an enumerator
+/// or whether there is a value. Integers without a name are counts and numbers rather than
+/// decisions.
 struct DecidedValues {
   std::set<std::string> values;  ///< Their spellings; empty if none was recorded.
   bool of_all_calls = false;     ///< Each of `calls` calls has one.

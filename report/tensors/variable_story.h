@@ -44,7 +44,8 @@ struct VariableStory {
 
 /// Returns the stories of the variables that have the name, all for an empty name: one for each
 /// module or function that has one. The name may be a whole one (full_name), or what follows a dot
-/// of it. Variables precede what they contain. With an empty name, a story has at most a hundred steps.
+/// of it. Variables precede what they contain. With an empty name, a story has at most a hundred
+/// steps.
 std::vector<VariableStory> stories_of(const TensorJournal& journal, std::string_view name);
 
 /// Returns the full name of a variable: `x`, `f.x`, `f.self.fc1.weight`.

@@ -88,14 +88,14 @@ ProgramResult examine_program(const ExaminedProgram& program, ProgramRequest req
 }
 
 Trace examined_trace(ProgramResult& result, const MissingTrace& missing) {
-  const auto own = std::ranges::find(result.processes, true, &TracedProcess::is_main);
-  const bool found = own != result.processes.end();
-  if (found && own->trace) return std::move(*own->trace);
+  const auto found = std::ranges::find(result.processes, true, &TracedProcess::is_main);
+  TracedProcess* const own = found == result.processes.end() ? nullptr : &*found;
+  if (own != nullptr && own->trace) return std::move(*own->trace);
   const ExitStatus status = status_after(result);
   const bool failed = status != ExitStatus::done;
   const std::string failure =
       fmt::format("the program failed ({})", describe_wait_status(result.wait_status));
-  if (found) {
+  if (own != nullptr) {
     throw Error(failed ? status : ExitStatus::failed,
                 fmt::format("{}{} is unknown: {}", failed ? failure + ", and " : "",
                             missing.unknown, own->problem),

@@ -65,12 +65,14 @@ def test_the_journal_of_tensors_has_tables(optrace, python, tmp_path):
     assert copies == [("aten::copy_", 1, 2, "layout: strides 1,4 to 3,1")]
     assert connection.execute("SELECT * FROM storages").fetchall() == [
         (1, "cpu", None), (2, "cpu", 48)]
-    assert connection.execute(
-        "SELECT role, position, tensor.name, dtype, device, shape, strides, storage, storage_offset,"
-        " version, requires_grad, written, relation, relation_to FROM stored_tensors"
-        " AS tensor JOIN frames ON frames.id = frame WHERE op = 'aten::contiguous' LIMIT 2").fetchall() == [
-            ("argument", 0, "self", "float32", "cpu", "[4,3]", "[1,4]", 1, 0, 1, 0, 0, None, None),
-            ("result", 0, None, "float32", "cpu", "[4,3]", "[3,1]", 2, 0, 0, 0, 0, "fresh", None)]
+    tensors = connection.execute(
+        "SELECT role, position, tensor.name, dtype, device, shape, strides, storage,"
+        " storage_offset, version, requires_grad, written, relation, relation_to"
+        " FROM stored_tensors AS tensor JOIN frames ON frames.id = frame"
+        " WHERE op = 'aten::contiguous' LIMIT 2").fetchall()
+    assert tensors == [
+        ("argument", 0, "self", "float32", "cpu", "[4,3]", "[1,4]", 1, 0, 1, 0, 0, None, None),
+        ("result", 0, None, "float32", "cpu", "[4,3]", "[3,1]", 2, 0, 0, 0, 0, "fresh", None)]
     connection.close()
 
 

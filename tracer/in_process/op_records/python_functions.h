@@ -53,7 +53,8 @@ struct PythonFunctions {
   int (*PyGC_Enable)() = nullptr;
   Object* (*PyFrame_GetVar)(Object* frame, Object* name) = nullptr;  // From 3.12 on.
   int (*Py_IsFinalizing)() = nullptr;                                // From 3.13 on.
-  int (*_Py_IsFinalizing)() = nullptr;                               // Before.
+  // Before. NOLINTNEXTLINE(bugprone-reserved-identifier)
+  int (*_Py_IsFinalizing)() = nullptr;
 
   /// Returns false if this process has no CPython that can be read.
   bool find();

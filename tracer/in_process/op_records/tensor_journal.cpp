@@ -24,7 +24,7 @@ namespace {
 constexpr std::size_t kChunkText = 64UL << 10U;  // One record.
 // A process that is killed, or ends by os._exit(), loses at most this fraction of its journal.
 constexpr std::uint64_t kLost = 8;
-constexpr std::size_t kMaxElements = 64;         // Tensors of a list.
+constexpr std::size_t kMaxElements = 64;  // Tensors of a list.
 // Values in containers and attributes that a look at a scope may cost, on average: after a look at
 // N times as many, the next N looks leave them out.
 constexpr std::size_t kNestedOfLook = 64;
