@@ -97,6 +97,7 @@ std::string text_at(Object* object, const char* attribute);
 template <typename T>
 T field(const void* object, std::size_t offset) {
   T value;
+  // T may be a pointer. NOLINTNEXTLINE(bugprone-sizeof-expression)
   std::memcpy(static_cast<void*>(&value), static_cast<const char*>(object) + offset, sizeof(T));
   return value;
 }
