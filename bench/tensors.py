@@ -1,5 +1,6 @@
 """Measures the journal of tensors: steps of a small model under `optrace run --tensors`, against
-those under `optrace run` and those of the program alone. The program times its own steps.
+those under `optrace run`, those of the program alone, and those under torch.profiler with shapes,
+memory and stacks. The program times its own steps.
 
     tensors.py BUILD_FOLDER [ROUNDS]
 """
@@ -10,7 +11,7 @@ import sys
 import tempfile
 
 PROGRAM = """
-import time, torch
+import contextlib, sys, time, torch
 torch.set_num_threads(1)
 model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 8))
 optimizer = torch.optim.Adam(model.parameters())
@@ -21,15 +22,20 @@ def step():
     optimizer.step()
 for _ in range(5):
     step()
-start = time.perf_counter()
-for _ in range(40):
-    step()
-print((time.perf_counter() - start) / 40 * 1e6)
+profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU],
+                                  record_shapes=True, profile_memory=True, with_stack=True)
+with profiler if sys.argv[1:] == ["profile"] else contextlib.nullcontext():
+    start = time.perf_counter()
+    for _ in range(40):
+        step()
+    taken = time.perf_counter() - start
+print(taken / 40 * 1e6)
 """
 
 
-def microseconds(command, program):
-    run = subprocess.run([*command, str(program)], check=True, capture_output=True, text=True)
+def microseconds(command, program, *arguments):
+    run = subprocess.run([*command, str(program), *arguments], check=True, capture_output=True,
+                         text=True)
     return float(run.stdout)
 
 
@@ -41,16 +47,16 @@ def main():
         program.write_text(PROGRAM)
         traced = [optrace, "run", "--python", sys.executable, "-o", f"{folder}/report", "--trace",
                   f"{folder}/trace"]
-        commands = {"alone": [sys.executable], "optrace run": traced,
-                    "optrace run --tensors": [*traced, "--tensors"]}
+        commands = {"alone": ([sys.executable],), "torch.profiler": ([sys.executable], "profile"),
+                    "optrace run": (traced,), "optrace run --tensors": ([*traced, "--tensors"],)}
         times = {name: [] for name in commands}
         for _ in range(rounds):
-            for name, command in commands.items():
-                times[name].append(microseconds(command, program))
-    best = {name: statistics.median(values) for name, values in times.items()}
-    for name, value in best.items():
-        print(f"{name:<22} {value:8.0f} us a step  {value / best['alone']:5.2f} x alone  "
-              f"{value / best['optrace run']:5.2f} x optrace run")
+            for name, (command, *arguments) in commands.items():
+                times[name].append(microseconds(command, program, *arguments))
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    for name, value in medians.items():
+        print(f"{name:<22} {value:8.0f} us a step  {value / medians['alone']:5.2f} x alone  "
+              f"{value / medians['optrace run']:5.2f} x optrace run")
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@
 #include "platform/error.h"
 #include "platform/installation.h"
 #include "platform/private_folder.h"
+#include "report/model/known_results.h"
 #include "tracer/in_process/agent/interface/agent.h"
 #include "tracer/in_process/op_records/op_records.h"
 #include "tracer/launch/sealed_copy.h"
@@ -64,6 +65,7 @@ class Library {
 struct Agent {
   explicit Agent(const Library& library) {
     library.find(place, "optrace_agent_place");
+    library.find(return_limit, "optrace_agent_return_limit");
     library.find(share, "optrace_agent_share");
     library.find(note, "optrace_agent_note");
     library.find(new_record, "optrace_agent_new_record");
@@ -82,6 +84,7 @@ struct Agent {
   }
 
   decltype(optrace_agent_place)* place = nullptr;
+  decltype(optrace_agent_return_limit)* return_limit = nullptr;
   decltype(optrace_agent_share)* share = nullptr;
   decltype(optrace_agent_note)* note = nullptr;
   decltype(optrace_agent_new_record)* new_record = nullptr;
@@ -234,7 +237,8 @@ void InProcessTracer::prepare(const TorchAtHand& torch, const InProcessOptions& 
     std::vector<std::filesystem::path> modules = torch_libraries(torch.folder, torch.cuda);
     modules.push_back(torch.interpreter);
     auto scratch = std::make_unique<PrivateFolder>();
-    auto session = std::make_unique<ProbeSession>(scratch->path());
+    auto session =
+        std::make_unique<ProbeSession>(scratch->path(), known_results_of_torch(torch.folder));
     state.plans = session->initial_plans(modules);
     state.scratch = std::move(scratch);
     state.session = std::move(session);
@@ -255,6 +259,7 @@ void InProcessTracer::prepare(const TorchAtHand& torch, const InProcessOptions& 
 
 void InProcessTracer::State::place_plans() {
   constexpr int kJumpsWhenSafe = 2;
+  check("preparing probes", when_free([&] { return agent->return_limit(kFirstReturns); }));
   for (const std::filesystem::path& plan : plans) {
     const int placed = when_free([&] { return agent->place(plan.c_str(), kJumpsWhenSafe); });
     if (placed != -EEXIST) check("placing probes", placed);

@@ -15,7 +15,7 @@ namespace {
 // The keys of detail that compare.cpp and call_difference.cpp read.
 constexpr auto kKept = std::to_array<const char*>(
     {"step", "dispatch_key", "kernel", "dispatch", "cpu_capability", "implementation", "library",
-     "calls", "launches", "emulated", "reads_device_memory"});
+     "calls", "launches", "emulated", "reads_device_memory", "returned"});
 
 /// Copies the compared fields of a frame, without its children.
 Frame thinned(const Frame& frame) {

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "platform/glob.h"
@@ -20,6 +22,7 @@
 #include "report/compare/frame_matcher.h"
 #include "report/model/json_fields.h"
 #include "report/model/layers.h"
+#include "report/model/returned_values.h"
 #include "report/model/shortfalls.h"
 #include "report/model/symbol_name.h"
 
@@ -322,9 +325,23 @@ class Comparer {
     found.after = std::move(after);
   }
 
+  // Of a frame whose calls have not all a value, the others may have returned the same.
+  void compare_returned(const Item& item, const Level& level) {
+    const DecidedValues before = decided_values(item.before->detail, item.before->calls);
+    const DecidedValues after = decided_values(item.after->detail, item.after->calls);
+    if (before.values.empty() || after.values.empty()) return;
+    const auto is_of_other = [&](const std::string& value) { return after.values.contains(value); };
+    if (!(before.of_all_calls && after.of_all_calls) &&
+        std::ranges::any_of(before.values, is_of_other))
+      return;
+    changed(item, level, "returned", fmt::format("{}", fmt::join(before.values, ", ")),
+            fmt::format("{}", fmt::join(after.values, ", ")));
+  }
+
   void compare_step(const Item& item, const Level& level) {
     const Frame& before = *item.before;
     const Frame& after = *item.after;
+    compare_returned(item, level);
     if (!steps_.is_step(before)) return;
     const bool other_key =
         text_at(before.detail, "dispatch_key") != text_at(after.detail, "dispatch_key");

@@ -74,6 +74,19 @@ std::string value_text(const json& value, const std::string& type) {
   return is_enumerator ? fmt::format("{}::{}", last_name(type), name) : name;
 }
 
+DecidedValues decided_values(const json& detail, std::uint64_t calls) {
+  const json& returned = object_at(detail, kReturned);
+  DecidedValues decided;
+  std::uint64_t recorded = 0;
+  for (const json& value : list_at(returned, "values")) {
+    if (text_at(value, "name").empty()) return {};
+    decided.values.insert(value_text(value, text_at(returned, "type")));
+    recorded += count_at(value, "calls");
+  }
+  decided.of_all_calls = recorded >= calls && count_at(returned, "calls_left_out") == 0;
+  return decided;
+}
+
 std::string returned_text(const json& detail) {
   const json& returned = object_at(detail, kReturned);
   const json& values = list_at(returned, "values");

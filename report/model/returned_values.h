@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 
@@ -20,6 +21,15 @@ nlohmann::json returned_values(const ResultType& type, std::span<const ReturnTal
 /// Returns a frame's returned values as text: `→ true`, `→ ConvBackend::Mkldnn`,
 /// `→ false ×3, true ×1`. Empty if its detail has none.
 std::string returned_text(const nlohmann::json& detail);
+
+/// The decisions that a function made: what its calls returned, if that is a boolean, an enumerator
+/// or whether there is a value. Integers without a name are counts and numbers rather than
+/// decisions.
+struct DecidedValues {
+  std::set<std::string> values;  ///< Their spellings; empty if none was recorded.
+  bool of_all_calls = false;     ///< Each of `calls` calls has one.
+};
+DecidedValues decided_values(const nlohmann::json& detail, std::uint64_t calls);
 
 /// Returns the spelling of a value of `detail.returned.values`: `true`, `ConvBackend::Mkldnn`, `3`.
 /// `type` is the name of the type.

@@ -68,11 +68,11 @@ struct JournalStorage {
 /// A variable that has begun to refer to a tensor, or to another one. Without a tensor, it no
 /// longer refers to one.
 struct JournalVariable {
-  std::string name;
+  std::string name;      ///< `x`, or a path to a tensor in it: `x[0]`, `x['key']`, `x.attribute`.
   std::string function;  ///< Empty for a variable of a module.
   std::string file;
   std::uint64_t after = 0;     ///< The last call that ended before this was seen.
-  std::uint64_t identity = 0;  ///< Equal for variables that refer to the same tensor at a time.
+  std::uint64_t identity = 0;  ///< The number of the tensor. No two tensors have the same.
   bool bound = false;          ///< It refers to a tensor.
   JournalTensor tensor;
 };

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
+#include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -55,6 +57,15 @@ CREATE TABLE tensors (
   op_call INTEGER NOT NULL REFERENCES op_calls, role TEXT NOT NULL, position INTEGER NOT NULL,
   element INTEGER, name TEXT, dtype TEXT, device TEXT, shape TEXT, strides TEXT, elements INTEGER,
   requires_grad INTEGER, relation TEXT, relation_to TEXT);
+CREATE TABLE storages (number INTEGER PRIMARY KEY, device TEXT, bytes INTEGER);
+CREATE TABLE stored_tensors (
+  frame INTEGER NOT NULL REFERENCES frames, role TEXT NOT NULL, position INTEGER NOT NULL,
+  name TEXT, dtype TEXT, device TEXT, shape TEXT, strides TEXT,
+  storage INTEGER REFERENCES storages, storage_offset INTEGER, version INTEGER,
+  requires_grad INTEGER, written INTEGER NOT NULL, relation TEXT, relation_to TEXT);
+CREATE TABLE copies (
+  frame INTEGER NOT NULL REFERENCES frames, from_storage INTEGER NOT NULL REFERENCES storages,
+  to_storage INTEGER NOT NULL REFERENCES storages, reason TEXT NOT NULL);
 CREATE TABLE library_calls (
   id INTEGER PRIMARY KEY, frame INTEGER NOT NULL REFERENCES frames, library TEXT, call TEXT,
   kind TEXT NOT NULL, calls INTEGER NOT NULL, device_ns INTEGER, status TEXT, arguments TEXT);
@@ -81,6 +92,8 @@ CREATE INDEX frames_by_symbol ON frames (symbol);
 CREATE INDEX op_calls_by_frame ON op_calls (frame);
 CREATE INDEX op_calls_by_op ON op_calls (op);
 CREATE INDEX tensors_by_op_call ON tensors (op_call);
+CREATE INDEX stored_tensors_by_frame ON stored_tensors (frame);
+CREATE INDEX stored_tensors_by_storage ON stored_tensors (storage);
 CREATE INDEX library_calls_by_frame ON library_calls (frame);
 CREATE INDEX launches_by_frame ON launches (frame);
 COMMIT;
@@ -123,6 +136,11 @@ const Json& at(const Json& object, const char* key) {
 
 SqliteValue number_at(const Json& object, const char* key) {
   return number_or_null(count_at(object, key), at(object, key).is_number_unsigned());
+}
+
+SqliteValue integer_at(const Json& object, const char* key) {
+  const Json& value = at(object, key);
+  return value.is_number_integer() ? SqliteValue(value.get<std::int64_t>()) : SqliteValue();
 }
 
 SqliteValue truth_at(const Json& object, const char* key) {
@@ -181,6 +199,7 @@ class DatabaseWriter {
       add_frame(number(id), placed[id]);
       add_calls(number(id), *placed[id].frame);
     }
+    add_storages();
     database_.execute(kIndexes);
     database_.write_to(sink);
   }
@@ -265,6 +284,7 @@ class DatabaseWriter {
   void add_calls(std::int64_t frame_id, const Frame& frame) {
     if (const std::string step = text_at(frame.detail, "step"); !step.empty())
       add_op_calls(frame_id, frame, step);
+    add_stored_tensors(frame_id, object_at(frame.detail, "tensors"));
     for (const Json& call : list_at(frame.detail, "calls")) add_library_call(frame_id, frame, call);
     for (const Json& launch : list_at(frame.detail, "launches"))
       add_launch(frame_id, frame, launch);
@@ -314,6 +334,43 @@ class DatabaseWriter {
                   text_if_any(text_at(value, "of"))});
   }
 
+  // Adds what the journal of tensors tells about a call.
+  void add_stored_tensors(std::int64_t frame_id, const Json& tensors) {
+    for (const auto& [key, role] : {std::pair("arguments", "argument"), {"results", "result"}}) {
+      std::int64_t position = 0;
+      for (const Json& tensor : list_at(tensors, key)) {
+        const std::uint64_t storage = count_at(tensor, "storage");
+        if (storage != 0) {
+          Storage& known = storages_seen_[storage];
+          if (known.device.empty()) known.device = text_at(tensor, "device");
+          known.bytes = std::max(known.bytes, count_at(tensor, "bytes"));
+        }
+        stored_tensors_.add(
+            {frame_id, std::string(role), position++, text_if_any(text_at(tensor, "name")),
+             text_if_any(text_at(tensor, "dtype")), text_if_any(text_at(tensor, "device")),
+             json_or_null(at(tensor, "shape")), json_or_null(at(tensor, "strides")),
+             number_or_null(storage, storage != 0), integer_at(tensor, "offset"),
+             number_at(tensor, "version"), truth_at(tensor, "requires_grad"),
+             std::int64_t{at(tensor, "written") == true}, text_if_any(text_at(tensor, "relation")),
+             text_if_any(text_at(tensor, "of"))});
+      }
+    }
+    for (const Json& copy : list_at(tensors, "copies")) {
+      const std::uint64_t from = count_at(copy, "from");
+      const std::uint64_t to = count_at(copy, "to");
+      if (from == 0 || to == 0) continue;
+      for (const std::uint64_t storage : {from, to}) storages_seen_[storage];
+      copies_.add({frame_id, number(from), number(to), text(text_at(copy, "reason"))});
+    }
+  }
+
+  // Adds the storages that the tree mentions. Their size is known if an op of the tree made them.
+  void add_storages() {
+    for (const auto& [storage, known] : storages_seen_)
+      storages_.add({number(storage), text_if_any(known.device),
+                     number_or_null(known.bytes, known.bytes != 0)});
+  }
+
   void add_library_call(std::int64_t frame_id, const Frame& frame, const Json& call) {
     const std::string named = text_at(call, "library");
     const std::string function = text_at(call, "call");
@@ -342,8 +399,16 @@ class DatabaseWriter {
   SqliteInsert ops_{database_, "ops", 4};
   SqliteInsert op_calls_{database_, "op_calls", 8};
   SqliteInsert tensors_{database_, "tensors", 13};
+  SqliteInsert storages_{database_, "storages", 3};
+  SqliteInsert stored_tensors_{database_, "stored_tensors", 15};
+  SqliteInsert copies_{database_, "copies", 4};
   SqliteInsert library_calls_{database_, "library_calls", 9};
   SqliteInsert launches_{database_, "launches", 8};
+  struct Storage {
+    std::string device;
+    std::uint64_t bytes = 0;
+  };
+  std::map<std::uint64_t, Storage> storages_seen_;
   std::int64_t last_op_call_ = 0, last_library_call_ = 0, last_launch_ = 0;
 };
 

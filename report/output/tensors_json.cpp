@@ -56,12 +56,14 @@ Json story_json(const VariableStory& story) {
   return {{"name", variable.name},
           {"function", variable.function.empty() ? Json() : Json(variable.function)},
           {"file", variable.file},
+          {"identity", variable.identity},
           {"tensor", tensor_json(variable.tensor)},
           {"at_end", story.at_end},
           {"shared_with", std::move(shared)},
           {"copied_from", list_of(story.copied_from)},
           {"copied_to", list_of(story.copied_to)},
-          {"steps", std::move(steps)}};
+          {"steps", std::move(steps)},
+          {"has_all_steps", story.has_all_steps}};
 }
 
 Json saved_json(const TensorJournal& journal, const JournalStorage& storage) {
@@ -98,9 +100,7 @@ Json storages_json(const TensorJournal& journal) {
   return list;
 }
 
-}  // namespace
-
-std::string to_json(const TensorsAnswer& answer) {
+Json answer_json(const TensorsAnswer& answer) {
   Json object = {{"schema", "optrace.tensors/1"},
                  {"torch", answer.torch},
                  {"name", answer.name.empty() ? Json() : Json(answer.name)},
@@ -116,7 +116,21 @@ std::string to_json(const TensorsAnswer& answer) {
                                {"bytes", peak.bytes},
                                {"reached", line_json(answer.journal.outermost(peak.call))},
                                {"storages", peak.storages}});
-  return write_json(object, 1) + '\n';
+  if (answer.process) {
+    object["process"] = *answer.process;
+    object["rank"] = answer.rank ? Json(*answer.rank) : Json();
+  }
+  return object;
+}
+
+}  // namespace
+
+std::string to_json(const TensorsAnswer& answer) {
+  return write_json(answer_json(answer), 1) + '\n';
+}
+
+std::string to_json_line(const TensorsAnswer& answer) {
+  return write_json(answer_json(answer)) + '\n';
 }
 
 }  // namespace optrace

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,9 +14,11 @@ namespace optrace {
 /// The answer of `optrace tensors`.
 struct TensorsAnswer {
   TensorJournal journal;
-  std::string name;                    ///< The value of --name; empty: all variables.
-  std::vector<VariableStory> stories;  ///< Of the journal.
-  std::string torch;                   ///< The version of torch.
+  std::string name;                     ///< The value of --name; empty: all variables.
+  std::vector<VariableStory> stories;   ///< Of the journal.
+  std::string torch;                    ///< The version of torch.
+  std::optional<std::int64_t> process;  ///< The id, if the answer has several processes.
+  std::optional<std::uint64_t> rank;    ///< Of that process, as torchrun sets it.
 };
 
 /// For people: the stories of a variable, or the variables, copies, storages and peaks of the
@@ -23,5 +27,8 @@ std::string to_text(const TensorsAnswer& answer, const TerminalStyle& style);
 
 /// For programs: schema optrace.tensors/1.
 std::string to_json(const TensorsAnswer& answer);
+
+/// The same on one line.
+std::string to_json_line(const TensorsAnswer& answer);
 
 }  // namespace optrace

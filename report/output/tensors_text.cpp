@@ -42,6 +42,10 @@ class TensorsText {
       : answer_(answer), journal_(answer.journal), style_(style) {}
 
   std::string write() {
+    if (answer_.process) {
+      title(fmt::format("process {}{}", *answer_.process,
+                        answer_.rank ? fmt::format(", rank {}", *answer_.rank) : ""));
+    }
     if (answer_.name.empty()) {
       variables();
       copies();

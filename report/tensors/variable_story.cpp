@@ -10,6 +10,7 @@ namespace optrace {
 namespace {
 
 constexpr std::size_t kMaxDepth = 100;  // Of the calls around a copy.
+constexpr std::size_t kMaxSteps = 100;  // Of each story, if there is one for each variable.
 
 using VariableKey = std::tuple<std::string, std::string, std::string>;
 
@@ -27,20 +28,6 @@ ReasonedCopy reasoned(const TensorJournal& journal, const TensorCopy& copy) {
   return result;
 }
 
-// The variables that refer to tensors, after the first `count` changes.
-std::map<VariableKey, const JournalVariable*> bound_after(const TensorJournal& journal,
-                                                          std::size_t count) {
-  std::map<VariableKey, const JournalVariable*> bound;
-  for (std::size_t i = 0; i < count; ++i) {
-    const JournalVariable& variable = journal.variables[i];
-    if (variable.bound)
-      bound[key_of(variable)] = &variable;
-    else
-      bound.erase(key_of(variable));
-  }
-  return bound;
-}
-
 // Returns true if one of the tensors that the call returns or writes to is in one of the storages.
 bool touches(const JournalCall& call, const std::set<std::uint64_t>& storages) {
   const auto inside = [&](const JournalTensor& tensor) {
@@ -52,37 +39,93 @@ bool touches(const JournalCall& call, const std::set<std::uint64_t>& storages) {
          });
 }
 
-VariableStory story_of(const TensorJournal& journal, const JournalVariable& variable,
-                       std::size_t until, const std::vector<ReasonedCopy>& copies) {
-  VariableStory story;
-  story.variable = &variable;
-  story.at_end = until == journal.variables.size();
-  const std::uint64_t storage = variable.tensor.storage;
-  if (storage == 0) return story;
-  for (const auto& [key, other] : bound_after(journal, until))
-    if (key != key_of(variable) && other->tensor.storage == storage)
-      story.shared.push_back({other, other->identity == variable.identity});
-  std::map<std::uint64_t, std::vector<ReasonedCopy>> inside;  // By the outermost call.
-  for (const ReasonedCopy& copy : copies) {
-    if (copy.copy.to == storage) story.copied_from.push_back(copy);
-    if (copy.copy.from == storage) story.copied_to.push_back(copy);
-    if (copy.asked != nullptr) inside[copy.asked->number].push_back(copy);
+// Makes the stories of variables. The changes of all variables are followed in one pass.
+class StoryTeller {
+ public:
+  StoryTeller(const TensorJournal& journal, std::size_t most_steps)
+      : journal_(journal), most_steps_(most_steps), copies_(all_copies(journal)) {
+    for (const ReasonedCopy& copy : copies_)
+      if (copy.asked != nullptr) inside_[copy.asked->number].push_back(&copy);
   }
-  // Backward: what was copied to a storage of the story belongs to it until then.
-  std::set<std::uint64_t> storages{storage};
-  for (std::size_t i = journal.calls.size(); i-- > 0;) {
-    const JournalCall& call = journal.calls[i];
-    if (call.outer != 0 || call.is_node || !touches(call, storages)) continue;
-    StoryStep step{&call, {}};
-    for (const ReasonedCopy& copy : inside[call.number]) {
-      if (!storages.contains(copy.copy.to)) continue;
-      storages.insert(copy.copy.from);
-      step.copies.push_back(copy);
+
+  // `until`: the number of changes after which the variable no longer refers to the tensor. It must
+  // not be smaller than in the call before.
+  VariableStory tell(const JournalVariable& variable, std::size_t until) {
+    follow(until);
+    VariableStory story;
+    story.variable = &variable;
+    story.at_end = until == journal_.variables.size();
+    const std::uint64_t storage = variable.tensor.storage;
+    if (storage == 0) return story;
+    for (const auto& [key, other] : by_storage_[storage])
+      if (key != key_of(variable))
+        story.shared.push_back({other, other->identity == variable.identity});
+    for (const ReasonedCopy& copy : copies_) {
+      if (copy.copy.to == storage) story.copied_from.push_back(copy);
+      if (copy.copy.from == storage) story.copied_to.push_back(copy);
     }
-    story.steps.push_back(std::move(step));
+    add_steps(story);
+    return story;
   }
-  std::ranges::reverse(story.steps);
-  return story;
+
+ private:
+  void follow(std::size_t until) {
+    for (; followed_ < until; ++followed_) {
+      const JournalVariable& variable = journal_.variables[followed_];
+      const VariableKey key = key_of(variable);
+      if (const auto known = storage_of_.find(key); known != storage_of_.end()) {
+        by_storage_[known->second].erase(key);
+        storage_of_.erase(known);
+      }
+      if (!variable.bound) continue;
+      by_storage_[variable.tensor.storage][key] = &variable;
+      storage_of_[key] = variable.tensor.storage;
+    }
+  }
+
+  // Backward: what was copied to a storage of the story belongs to it until then.
+  void add_steps(VariableStory& story) {
+    std::set<std::uint64_t> storages{story.variable->tensor.storage};
+    for (std::size_t i = journal_.calls.size(); i-- > 0;) {
+      const JournalCall& call = journal_.calls[i];
+      if (call.outer != 0 || call.is_node || !touches(call, storages)) continue;
+      if (story.steps.size() == most_steps_) {
+        story.has_all_steps = false;
+        break;
+      }
+      StoryStep step{&call, {}};
+      if (const auto made = inside_.find(call.number); made != inside_.end()) {
+        for (const ReasonedCopy* const copy : made->second) {
+          if (!storages.contains(copy->copy.to)) continue;
+          storages.insert(copy->copy.from);
+          step.copies.push_back(*copy);
+        }
+      }
+      story.steps.push_back(std::move(step));
+    }
+    std::ranges::reverse(story.steps);
+  }
+
+  const TensorJournal& journal_;
+  const std::size_t most_steps_;  // Of one story.
+  const std::vector<ReasonedCopy> copies_;
+  std::map<std::uint64_t, std::vector<const ReasonedCopy*>> inside_;  // By the outermost call.
+  std::size_t followed_ = 0;                                          // Changes of variables.
+  // The variables that refer to tensors, after these changes.
+  std::map<VariableKey, std::uint64_t> storage_of_;
+  std::map<std::uint64_t, std::map<VariableKey, const JournalVariable*>> by_storage_;
+};
+
+// Returns true for a tensor in a container or an attribute.
+bool is_nested(const JournalVariable& variable) {
+  return variable.name.find_first_of(".[") != std::string::npos;
+}
+
+// Returns true for a variable that has the name, or whose name ends with it, after a dot.
+bool has_name(const JournalVariable& variable, std::string_view name) {
+  const std::string full = full_name(variable);
+  if (!full.ends_with(name)) return false;
+  return full.size() == name.size() || full[full.size() - name.size() - 1] == '.';
 }
 
 }  // namespace
@@ -103,22 +146,31 @@ std::vector<VariableStory> stories_of(const TensorJournal& journal, std::string_
   // For each variable, its last tensor and the number of changes until it no longer refers to it.
   std::map<VariableKey, std::pair<const JournalVariable*, std::size_t>> last;
   std::vector<VariableKey> order;
+  std::map<VariableKey, std::size_t> first;  // Their places in `order`.
   for (std::size_t i = 0; i < journal.variables.size(); ++i) {
     const JournalVariable& variable = journal.variables[i];
-    if (!name.empty() && name != variable.name && name != full_name(variable)) continue;
+    if (!name.empty() && !has_name(variable, name)) continue;
     const auto [place, added] =
         last.emplace(key_of(variable), std::pair(nullptr, journal.variables.size()));
-    if (added) order.push_back(key_of(variable));
+    if (added) {
+      first.emplace(key_of(variable), order.size());
+      order.push_back(key_of(variable));
+    }
     if (variable.bound)
       place->second = {&variable, journal.variables.size()};
     else if (place->second.second == journal.variables.size())
       place->second.second = i;
   }
-  const std::vector<ReasonedCopy> copies = all_copies(journal);
+  std::erase_if(order, [&](const VariableKey& key) { return last[key].first == nullptr; });
+  std::ranges::stable_sort(order, {}, [&](const VariableKey& key) { return last[key].second; });
+  StoryTeller teller(journal, name.empty() ? kMaxSteps : journal.calls.size());
   std::vector<VariableStory> stories;
+  stories.reserve(order.size());
   for (const VariableKey& key : order)
-    if (const auto& [variable, until] = last[key]; variable != nullptr)
-      stories.push_back(story_of(journal, *variable, until, copies));
+    stories.push_back(teller.tell(*last[key].first, last[key].second));
+  std::ranges::stable_sort(stories, {}, [&](const VariableStory& story) {
+    return std::pair(is_nested(*story.variable), first[key_of(*story.variable)]);
+  });
   return stories;
 }
 

@@ -38,14 +38,17 @@ struct VariableStory {
   std::vector<SharedMemory> shared;           ///< When it last referred to it.
   /// The copy that filled its storage, if there is one, and the copies of it to other storages.
   std::vector<ReasonedCopy> copied_from, copied_to;
-  std::vector<StoryStep> steps;  ///< In the order of the program.
+  std::vector<StoryStep> steps;  ///< In the order of the program, the last ones if there are many.
+  bool has_all_steps = true;
 };
 
-/// Returns the stories of the variables that have the name, which is `x`, or `f.x` for a variable
-/// of a function; all variables for an empty name. One for each module or function that has one.
+/// Returns the stories of the variables that have the name, all for an empty name: one for each
+/// module or function that has one. The name may be a whole one (full_name), or what follows a dot
+/// of it. Variables precede what they contain. With an empty name, a story has at most a hundred
+/// steps.
 std::vector<VariableStory> stories_of(const TensorJournal& journal, std::string_view name);
 
-/// Returns the full name of a variable: `x`, `f.x`.
+/// Returns the full name of a variable: `x`, `f.x`, `f.self.fc1.weight`.
 std::string full_name(const JournalVariable& variable);
 
 /// Returns the names of the variables that have referred to a storage, for each storage.

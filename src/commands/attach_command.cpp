@@ -10,10 +10,12 @@
 #include "platform/interrupt.h"
 #include "platform/json_writer.h"
 #include "platform/output_file.h"
+#include "report/model/known_results.h"
 #include "src/commands/command.h"
 #include "src/commands/kept_traces.h"
 #include "src/commands/report_command.h"
 #include "src/options/common_options.h"
+#include "src/options/decision_options.h"
 #include "src/options/selection_options.h"
 #include "src/terminal/live_table.h"
 #include "src/terminal/standard_output.h"
@@ -29,6 +31,7 @@ struct AttachOptions {
   double duration = 0;  // Seconds; 0: no limit.
   double timeout = 10;
   bool json_lines = false;
+  DecisionOptions decisions;
   MemoryOptions memory;
 };
 
@@ -72,6 +75,8 @@ void run(AttachOptions& options) {
   request.collector.memory = std::make_shared<MemoryBudget>(options.memory.command);
   request.target_bytes = options.memory.target;
   request.tensors = options.output.tree.tensors;
+  if (options.decisions.asked_for()) request.results = known_results_of_torch;
+  request.returns_per_site = options.decisions.returns_per_site();
   if (options.duration > 0) request.duration = std::chrono::duration<double>(options.duration);
   request.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout * 1000));
   if (needs_timeline(options.output.format())) request.collector.timeline = true;
@@ -144,6 +149,7 @@ void add_attach_command(CLI::App& app) {
       ->type_name("SECONDS")
       ->capture_default_str();
   add_memory_options(*command, options->memory);
+  add_decision_options(*command, options->decisions);
   command->add_flag("--json-lines", options->json_lines,
                     "Write the counts as a line of JSON each second instead of the\nreport, "
                     "which -o still writes");

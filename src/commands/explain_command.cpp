@@ -231,9 +231,9 @@ void refuse_options(const ExplainOptions& options, const CLI::App& command) {
 }
 
 void explain_compiled(const ExplainOptions& options) {
-  explain_program({.program = options.program,
-                   .dry_run = options.dry_run,
-                   .python = options.python,
+  explain_program({.program = {.arguments = options.program,
+                               .dry_run = options.dry_run,
+                               .python = options.python},
                    .file = options.file,
                    .as_json = options.format == "json",
                    .terminal = options.terminal});
@@ -259,7 +259,8 @@ std::size_t add_explain_command(CLI::App& app, std::span<char* const> arguments)
       "  optrace explain --compiled train.py --epochs 1    what torch.compile makes of a program\n"
       "  optrace explain --compiled --dry-run=sm_80 -m my_package.train\n"
       "With --compiled, the program is SCRIPT, -m MODULE or -c CODE, as for python. It runs, "
-      "without probes, and its\nown output goes to standard error. Exit status: 3 if it fails.");
+      "without probes, and its\nown output goes to standard error. Exit status: 3 if it fails, 130 "
+      "after Ctrl-C.");
   CLI::Option* const op =
       command
           ->add_option("OP", options->op,

@@ -1,19 +1,16 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
-#include "src/options/dry_run_options.h"
+#include "src/commands/program_to_run.h"
 #include "src/terminal/terminal.h"
 
 namespace optrace {
 
 /// What `optrace explain --compiled` is asked for.
 struct ProgramExplanation {
-  std::vector<std::string> program;  ///< As in ProgramRequest::arguments.
-  DryRunOptions dry_run;
-  std::string python;  ///< The value of --python.
-  std::string file;    ///< The value of -o.
+  ExaminedProgram program;
+  std::string file;  ///< The value of -o.
   bool as_json = false;
   TerminalOptions terminal;
 };

@@ -1,14 +1,17 @@
 #include "src/commands/program_to_run.h"
 
+#include <algorithm>
+#include <csignal>
 #include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
 #include <sys/wait.h>
 
-#include "platform/error.h"
+#include "platform/child_process.h"
 #include "platform/interrupt.h"
 #include "platform/progress_display.h"
+#include "src/choices/python_choice.h"
 
 namespace optrace {
 
@@ -72,6 +75,43 @@ int exit_status_of(const ProgramResult& result) {
   constexpr int kSignalled = 128;  // The shell convention: 128 + the signal number.
   return WIFSIGNALED(result.wait_status) ? kSignalled + WTERMSIG(result.wait_status)
                                          : WEXITSTATUS(result.wait_status);
+}
+
+ProgramResult examine_program(const ExaminedProgram& program, ProgramRequest request,
+                              std::string_view command) {
+  require_program(program.arguments, command);
+  request.arguments = program.arguments;
+  request.output_to_error = true;
+  request.python = choose_python(program.python).path;
+  if (program.dry_run.asked_for()) request.dry_run = dry_run_of(program.dry_run, request.python);
+  return run_program(request, [](const ProgramProgress&) {});
+}
+
+Trace examined_trace(ProgramResult& result, const MissingTrace& missing) {
+  const auto found = std::ranges::find(result.processes, true, &TracedProcess::is_main);
+  TracedProcess* const own = found == result.processes.end() ? nullptr : &*found;
+  if (own != nullptr && own->trace) return std::move(*own->trace);
+  const ExitStatus status = status_after(result);
+  const bool failed = status != ExitStatus::done;
+  const std::string failure =
+      fmt::format("the program failed ({})", describe_wait_status(result.wait_status));
+  if (own != nullptr) {
+    throw Error(failed ? status : ExitStatus::failed,
+                fmt::format("{}{} is unknown: {}", failed ? failure + ", and " : "",
+                            missing.unknown, own->problem),
+                own->remedy);
+  }
+  if (failed)
+    throw Error(status, failure + " before it imported torch", "Its own messages give the reason.");
+  throw Error(ExitStatus::failed,
+              fmt::format("the program never imported torch, {}", missing.without),
+              result.had_children ? kOtherProcesses : missing.remedy);
+}
+
+ExitStatus status_after(const ProgramResult& result) {
+  const int status = result.wait_status;
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGINT) return ExitStatus::interrupted;
+  return exit_status_of(result) == 0 ? ExitStatus::done : ExitStatus::failed;
 }
 
 }  // namespace optrace

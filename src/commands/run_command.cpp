@@ -26,14 +26,15 @@
 #include "platform/interrupt.h"
 #include "platform/output_file.h"
 #include "platform/progress_display.h"
+#include "report/model/known_results.h"
 #include "src/choices/index_choice.h"
-#include "src/choices/known_results.h"
 #include "src/choices/python_choice.h"
 #include "src/commands/command.h"
 #include "src/commands/kept_traces.h"
 #include "src/commands/program_to_run.h"
 #include "src/commands/report_command.h"
 #include "src/options/common_options.h"
+#include "src/options/decision_options.h"
 #include "src/options/dry_run_options.h"
 #include "src/options/selection_options.h"
 #include "src/terminal/standard_output.h"
@@ -49,7 +50,7 @@ struct RunOptions {
   DryRunOptions dry_run;
   std::string trace_file;
   std::string probes = "jump";
-  std::string decisions = "first";
+  DecisionOptions decisions;
   std::string python;
   MemoryOptions memory;
   WindowOptions window;
@@ -305,11 +306,8 @@ ExitStatus report(RunOptions& options, ProgramResult& result) {
 ProgramResult run_traced(RunOptions& options, const PythonChoice& python) {
   options.request.python = python.path;
   options.request.probes = options.probes == "int3" ? ProbeMode::trap : ProbeMode::jump;
-  // Most places that decide something always decide the same, and where no jump fits, a value costs
-  // a signal.
-  constexpr std::uint32_t kFirstReturns = 64;
-  if (options.decisions != "none") options.request.results = known_results(python.path);
-  if (options.decisions == "first") options.request.returns_per_site = kFirstReturns;
+  if (options.decisions.asked_for()) options.request.results = known_results(python.path);
+  options.request.returns_per_site = options.decisions.returns_per_site();
   options.request.tensors = options.output.tree.tensors;
   options.request.collector.memory = std::make_shared<MemoryBudget>(options.memory.command);
   options.request.target_bytes = options.memory.target;
@@ -362,13 +360,7 @@ void add_program_options(CLI::App& command, RunOptions& options) {
       ->check(one_of({"jump", "int3"}))
       ->type_name("MODE")
       ->capture_default_str();
-  command
-      .add_option("--decisions", options.decisions,
-                  "Record what functions such as use_cudnn returned: at the first\n64 calls of "
-                  "each place in the code, at all, or none")
-      ->check(one_of({"first", "all", "none"}))
-      ->type_name("WHICH")
-      ->capture_default_str();
+  add_decision_options(command, options.decisions);
   command
       .add_option(
           "--python", options.python,

@@ -15,11 +15,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "platform/child_process.h"
 #include "platform/error.h"
 #include "platform/printable_text.h"
 #include "report/model/json_fields.h"
 #include "report/output/tensors_output.h"
-#include "src/choices/python_choice.h"
 #include "src/commands/program_to_run.h"
 #include "src/options/common_options.h"
 #include "src/options/dry_run_options.h"
@@ -35,12 +35,11 @@ namespace {
 constexpr std::uint64_t kUsualTargetBytes = 256ULL << 20;
 
 struct TensorsOptions {
-  std::vector<std::string> program;
+  ExaminedProgram program;
   std::string name;
   std::string format = "text";
   std::string file;
-  std::string python;
-  DryRunOptions dry_run;
+  bool children = false;
   std::uint64_t target_bytes = kUsualTargetBytes;
   TerminalOptions terminal;
 };
@@ -48,7 +47,7 @@ struct TensorsOptions {
 /// Takes `--name NAME` from the begin of the program's own arguments, unless it was given before
 /// the program.
 void take_name(TensorsOptions& options) {
-  std::vector<std::string>& program = options.program;
+  std::vector<std::string>& program = options.program.arguments;
   if (!options.name.empty() || program.empty()) return;
   const std::size_t own = program[0] == "-c" || program[0] == "-m" ? 2 : 1;
   if (program.size() <= own) return;
@@ -63,65 +62,110 @@ void take_name(TensorsOptions& options) {
   }
 }
 
-Trace trace_of(ProgramResult& result) {
-  for (TracedProcess& process : result.processes) {
-    if (!process.is_main) continue;
-    if (process.trace) return std::move(*process.trace);
-    throw Error(ExitStatus::failed, fmt::format("the program was not traced: {}", process.problem),
-                process.remedy);
+// Explains why there is nothing to show.
+Error no_journal(const Trace& trace, const ProgramResult& result) {
+  const ExitStatus status = status_after(result);
+  const nlohmann::json& warnings = list_at(trace.meta, "warnings");
+  if (!warnings.empty() && warnings[0].is_string()) {
+    return {status == ExitStatus::done ? ExitStatus::failed : status,
+            "the trace has no record of tensors", warnings[0].get<std::string>()};
   }
-  throw Error(ExitStatus::failed, "the program never imported torch, so it has no tensors",
-              "Give a program that uses torch.");
+  if (status != ExitStatus::done) {
+    return {status,
+            fmt::format("the program failed ({}) before it called an op of torch",
+                        describe_wait_status(result.wait_status)),
+            "Its own messages give the reason."};
+  }
+  return {ExitStatus::failed, "the program called no op of torch, so it has no tensors",
+          result.had_children ? "It started other processes: --children shows them, too."
+                              : "Give a program that calls torch."};
 }
 
-TensorsAnswer answer_of(const Trace& trace, const std::string& name) {
+// Returns nullopt if the process used no tensor.
+std::optional<TensorsAnswer> answer_of(const Trace& trace, const std::string& name) {
   auto journal = read_tensor_journal(trace);
-  if (!journal) {
-    const nlohmann::json& warnings = list_at(trace.meta, "warnings");
-    throw Error(ExitStatus::failed, "the trace has no record of tensors",
-                warnings.empty() || !warnings[0].is_string() ? "The program called no op of torch."
-                                                             : warnings[0].get<std::string>());
-  }
+  if (!journal || (journal->calls.empty() && journal->variables.empty())) return std::nullopt;
   TensorsAnswer answer;
   answer.journal = std::move(*journal);
   answer.name = name;
   answer.torch = text_at(object_at(trace.meta, "torch"), "version");
   answer.stories = stories_of(answer.journal, name);
-  if (!name.empty() && answer.stories.empty()) {
-    std::set<std::string> known;
+  return answer;
+}
+
+// Returns an answer for each process that used tensors.
+std::vector<TensorsAnswer> answers_of_all(ProgramResult& result, const std::string& name) {
+  std::vector<TensorsAnswer> answers;
+  for (TracedProcess& process : result.processes) {
+    if (!process.problem.empty()) {
+      write_message(fmt::format("where the tensors of process {} are is unknown: {}", process.id,
+                                process.problem),
+                    process.remedy);
+    }
+    auto answer = process.trace ? answer_of(*process.trace, name) : std::nullopt;
+    if (!answer) continue;
+    answer->process = process.id;
+    answer->rank = process.rank;
+    answers.push_back(std::move(*answer));
+  }
+  if (!answers.empty()) return answers;
+  const ExitStatus status = status_after(result);
+  throw Error(status == ExitStatus::done ? ExitStatus::failed : status,
+              "no process of the program called an op of torch, so there are no tensors",
+              "Give a program that calls torch.");
+}
+
+std::vector<TensorsAnswer> answers_of(ProgramResult& result, const TensorsOptions& options) {
+  if (options.children) return answers_of_all(result, options.name);
+  const Trace trace = examined_trace(result, {.unknown = "where its tensors are",
+                                              .without = "so it has no tensors",
+                                              .remedy = "Give a program that uses torch."});
+  auto answer = answer_of(trace, options.name);
+  if (!answer) throw no_journal(trace, result);
+  std::vector<TensorsAnswer> answers;
+  answers.push_back(std::move(*answer));
+  return answers;
+}
+
+void require_name(const std::vector<TensorsAnswer>& answers, const std::string& name) {
+  const auto has_stories = [](const TensorsAnswer& one) { return !one.stories.empty(); };
+  if (name.empty() || std::ranges::any_of(answers, has_stories)) return;
+  std::set<std::string> known;
+  for (const TensorsAnswer& answer : answers)
     for (const JournalVariable& variable : answer.journal.variables)
       if (variable.bound) known.insert(printable(full_name(variable)));
-    throw Error(ExitStatus::usage,
-                fmt::format("no variable '{}' of the program refers to a tensor", printable(name)),
-                known.empty() ? "The program has no variable that does."
-                              : fmt::format("Those that do: {}.", fmt::join(known, ", ")));
-  }
-  return answer;
+  throw Error(ExitStatus::usage,
+              fmt::format("no variable '{}' of the program refers to a tensor", printable(name)),
+              known.empty() ? "The program has no variable that does."
+                            : fmt::format("Those that do: {}.", fmt::join(known, ", ")));
 }
 
 void run(TensorsOptions& options) {
   take_name(options);
-  require_program(options.program, "optrace tensors");
-  ProgramRequest request;
-  request.arguments = options.program;
-  request.tensors = true;
-  request.output_to_error = true;
-  request.python = choose_python(options.python).path;
-  request.target_bytes = options.target_bytes;
   CommandOutput output(options.file);
-  if (options.dry_run.asked_for()) request.dry_run = dry_run_of(options.dry_run, request.python);
-  ProgramResult result = run_program(request, [](const ProgramProgress&) {});
-  const Trace trace = trace_of(result);
-  const TensorsAnswer answer = answer_of(trace, options.name);
+  ProgramRequest request;
+  request.tensors = true;
+  request.children = options.children;
+  request.target_bytes = options.target_bytes;
+  ProgramResult result = examine_program(options.program, std::move(request), "optrace tensors");
+  const std::vector<TensorsAnswer> answers = answers_of(result, options);
+  require_name(answers, options.name);
   const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
-  output.write_whole(options.format == "json"
-                         ? to_json(answer)
-                         : to_text(answer, style_for(options.terminal, target)));
+  std::string text;
+  for (const TensorsAnswer& answer : answers) {
+    if (options.format == "json") {
+      text += options.children ? to_json_line(answer) : to_json(answer);
+    } else if (options.name.empty() || !answer.stories.empty()) {
+      if (!text.empty()) text += '\n';
+      text += to_text(answer, style_for(options.terminal, target));
+    }
+  }
+  output.write_whole(text);
   output.commit();
-  if (const int status = exit_status_of(result); status != 0) {
-    write_message(fmt::format("the program ended with exit status {}", status),
+  if (const ExitStatus status = status_after(result); status != ExitStatus::done) {
+    write_message(fmt::format("the program failed ({})", describe_wait_status(result.wait_status)),
                   "The answer covers what it did until then.");
-    throw CLI::RuntimeError(static_cast<int>(ExitStatus::failed));
+    throw CLI::RuntimeError(static_cast<int>(status));
   }
 }
 
@@ -138,28 +182,32 @@ std::size_t add_tensors_command(CLI::App& app, std::span<char* const> arguments)
       "  optrace tensors train.py\n"
       "  optrace tensors --name forward.x train.py --epochs 1\n"
       "--name is also accepted directly after the program. The program's standard output goes to\n"
-      "standard error.");
+      "standard error. Exit status: 3 if the program fails, 130 after Ctrl-C.");
   command
-      ->add_option("--name", options->name,
-                   "Follow this variable of the program: x, or f.x for that of a\nfunction f. "
-                   "Default: all variables, copies and storages")
+      ->add_option(
+          "--name", options->name,
+          "Follow this variable of the program: x, f.x for that of a\nfunction f, x[0], "
+          "x['key'], self.x, model.fc1.weight.\nDefault: all variables, copies and storages")
       ->type_name("NAME");
   add_text_or_json_options(*command, options->format, "optrace.tensors/1");
   add_output_file_option(*command, options->file);
-  add_dry_run_options(*command, options->dry_run);
+  command->add_flag("--children", options->children,
+                    "Also show the processes that the program starts, each apart;\nwith --format "
+                    "json, one object per line for each");
+  add_dry_run_options(*command, options->program.dry_run);
   constexpr std::uint64_t kLeast = std::uint64_t{4} << 20U;
   add_size_option(
       *command, "--target-memory", options->target_bytes, kLeast,
       "Maximum memory of optrace in the traced process, an eighth of\nit for the record "
       "of tensors (256M)");
   command
-      ->add_option("--python", options->python,
+      ->add_option("--python", options->program.python,
                    "The Python that has torch, to run the program. Default: as for\n`optrace run`")
       ->type_name("PATH");
   add_terminal_options(*command, options->terminal);
   command->callback([options] { run(*options); });
   if (arguments.size() < 2 || std::string_view(arguments[1]) != "tensors") return arguments.size();
-  return take_program(*command, arguments, options->program);
+  return take_program(*command, arguments, options->program.arguments);
 }
 
 }  // namespace optrace

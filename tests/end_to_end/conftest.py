@@ -12,6 +12,7 @@ import pathlib
 import shlex
 import signal
 import subprocess
+import time
 
 import jsonschema
 import pytest
@@ -135,6 +136,19 @@ def start_optrace(optrace):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
+
+
+@pytest.fixture
+def press_ctrl_c():
+    """press_ctrl_c(process, begun): sends SIGINT to a command and its program, as a terminal does,
+    once the program has made the file `begun`. Returns what the command wrote to both streams."""
+    def press(process, begun):
+        while not begun.exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)
+        return process.communicate()
+    return press
 
 
 def _run(arguments, timeout=120, env=None, **options):

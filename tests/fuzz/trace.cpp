@@ -58,7 +58,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       if (!is_binary(format)) fuzz::use_text(text);
     }
     if (auto journal = read_tensor_journal(trace)) {
-      TensorsAnswer answer{std::move(*journal), {}, {}, {}};
+      TensorsAnswer answer;
+      answer.journal = std::move(*journal);
       answer.stories = stories_of(answer.journal, "");
       fuzz::use_text(to_text(answer, {}) + to_json(answer));
     }

@@ -246,6 +246,13 @@ class Attachment {
     });
   }
 
+  /// Returns the functions whose returned values are recorded: none in a container, whose torch
+  /// nothing but the readers of its libraries looks at.
+  KnownResults results() const {
+    return request_.results && target_.root.empty() ? request_.results(target_.torch_folder)
+                                                    : KnownResults{};
+  }
+
   /// Returns true if the process runs as the command's own user, with no other user's rights.
   bool is_our_users() const {
     const auto users = process_.status().users;
@@ -331,6 +338,7 @@ class Attachment {
   void begin() {
     traps_.emplace(request_.process);
     if (request_.tensors) orders_.keep_tensors(journal_bytes(request_.target_bytes));
+    orders_.limit_returns(request_.returns_per_site);
     Json record = orders_.record();
     record[key::kPatience] = std::chrono::duration<double>(request_.timeout).count();
     std::vector<Descriptor> descriptors;
@@ -451,7 +459,7 @@ class Attachment {
   const AttachTarget target_;
   const RunningProcess process_{request_.process};
   PrivateFolder scratch_;
-  ProbeSession session_{scratch_.path()};
+  ProbeSession session_{scratch_.path(), results()};
   const std::optional<DryRun> dry_run_ = dry_run_of(process_);
   TracingOrders orders_{session_, ProbeMode::jump, dry_run_ ? &*dry_run_ : nullptr, target_.root,
                         why_no_agents()};

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "tracer/calltree/collector.h"
 #include "tracer/launch/tracing_orders.h"
+#include "tracer/probes/return_sites.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {
@@ -26,7 +28,10 @@ struct AttachRequest {
   std::string until_op;
   /// Maximum time until the interpreter can be interrupted.
   std::chrono::milliseconds timeout = std::chrono::seconds(10);
-  bool tensors = false;                       ///< The trace contains the journal of tensors.
+  bool tensors = false;  ///< The trace contains the journal of tensors.
+  /// Returns the functions whose returned values are recorded, for a folder with torch. Null: none.
+  std::function<KnownResults(const std::filesystem::path&)> results;
+  std::uint32_t returns_per_site = 0;         ///< As in ProgramRequest.
   std::uint64_t target_bytes = kTargetBytes;  ///< Bytes that tracing may take in the process.
 };
 

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 
 import pytest
 
@@ -57,6 +58,16 @@ def test_another_dtype_takes_another_way(compare, traces):
     kinds = {difference["kind"] for difference in differences["differences"]}
     assert {"vanished", "appeared"} & kinds or "changed" in kinds
     assert all(difference["path"] for difference in differences["differences"])
+
+
+def test_what_functions_returned(compare, traces):
+    """A small image is not worth oneDNN."""
+    small, large = (traces("conv2d", "--shape", shape)[0] for shape in ("1x3x8x8", "4x3x56x56"))
+    changed = {re.sub("<.*>", "", one["path"][-1]): (one["before"], one["after"])
+               for one in compare(small, large)["differences"] if one.get("what") == "returned"}
+    assert changed["at::native::ConvParams::use_mkldnn"] == ("false", "true")
+    assert changed["at::native::_select_conv_backend"] == (
+        "ConvBackend::Slow2d", "ConvBackend::Mkldnn")
 
 
 def test_cpu_and_dry_gpu(compare, traces, optrace):

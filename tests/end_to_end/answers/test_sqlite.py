@@ -52,6 +52,30 @@ def test_it_has_the_frames_of_the_json(optrace, trace, database):
     assert sorted(",".join(map(str, row)) for row in table) == sorted(lines)
 
 
+def test_the_journal_of_tensors_has_tables(optrace, python, tmp_path):
+    file = tmp_path / "contiguous.db"
+    result = optrace("Tensor.contiguous", "--python", python, "--tensors", "--input",
+                     "torch.rand(3, 4).t()", "--format", "sqlite", "-o", file)
+    assert result.returncode == 0, result.stderr
+    connection = sqlite3.connect(file)
+    assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+    copies = connection.execute(
+        "SELECT op, from_storage, to_storage, reason FROM copies"
+        " JOIN frames ON frames.id = frame").fetchall()
+    assert copies == [("aten::copy_", 1, 2, "layout: strides 1,4 to 3,1")]
+    assert connection.execute("SELECT * FROM storages").fetchall() == [
+        (1, "cpu", None), (2, "cpu", 48)]
+    tensors = connection.execute(
+        "SELECT role, position, tensor.name, dtype, device, shape, strides, storage,"
+        " storage_offset, version, requires_grad, written, relation, relation_to"
+        " FROM stored_tensors AS tensor JOIN frames ON frames.id = frame"
+        " WHERE op = 'aten::contiguous' LIMIT 2").fetchall()
+    assert tensors == [
+        ("argument", 0, "self", "float32", "cpu", "[4,3]", "[1,4]", 1, 0, 1, 0, 0, None, None),
+        ("result", 0, None, "float32", "cpu", "[4,3]", "[3,1]", 2, 0, 0, 0, 0, "fresh", None)]
+    connection.close()
+
+
 def test_tensors_and_library_calls_have_tables(database):
     weight = database.execute(
         "SELECT dtype, device, shape, elements, requires_grad FROM tensors JOIN op_calls"
@@ -71,10 +95,10 @@ def test_tensors_and_library_calls_have_tables(database):
 def test_the_documented_queries_run(database, repository):
     text = (repository / "docs/sqlite-format.md").read_text()
     queries = re.findall(r"^    (SELECT.*?;)$", text, re.MULTILINE | re.DOTALL)
-    assert len(queries) == 5
+    assert len(queries) == 6
     for query in queries:
         rows = database.execute(query).fetchall()
-        assert rows or "call_line = 7" in query, query
+        assert rows or "call_line = 7" in query or "stored_tensors" in query, query
     columns = {row[1] for row in database.execute("PRAGMA table_info(frames)")}
     documented = set(re.findall(r"`(\w+)`", text))
     assert columns <= documented

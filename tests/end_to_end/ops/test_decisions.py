@@ -4,6 +4,8 @@ import textwrap
 
 import pytest
 
+import attach_target
+
 CONVOLUTION = """
     import torch
     weight, image = torch.ones(8, 3, 3, 3), torch.ones(4, 3, 56, 56)
@@ -132,3 +134,23 @@ def test_values_belong_to_their_threads(optrace, python, tmp_path):
             for value in frame["detail"]["returned"]["values"]:
                 counts[value["name"]] = counts.get(value["name"], 0) + value["calls"]
     assert counts == {"Mkldnn": 120, "SlowTranspose2d": 120}
+
+
+def test_a_running_process_records_the_first_calls_of_each_place(optrace, python, tmp_path):
+    """Also the second time, when the probes are placed anew."""
+    with attach_target.Target(python, tmp_path / "target") as target:
+        target.wait_for_lines(2 * attach_target.PERIOD)
+        undisturbed = target.results()[:attach_target.PERIOD]
+        report = tmp_path / "report.json"
+        calls = {}
+        for decisions in ("first", "all", "none", "first"):
+            result = optrace("attach", target.pid, "--ops", "aten::conv2d", "--count", 100,
+                             "--decisions", decisions, "--format", "json", "-o", report)
+            assert result.returncode == 0, result.stderr
+            calls[decisions] = sum(
+                value["calls"] for frame in frames(json.loads(report.read_text()))
+                if frame["name"].endswith("::use_mkldnn")
+                for value in (frame["detail"] or {}).get("returned", {}).get("values", ()))
+        # A convolution calls it twice, from one place.
+        assert calls["first"] == 64 and calls["none"] == 0 and 190 <= calls["all"] <= 210
+        attach_target.end(target, undisturbed)

@@ -1,11 +1,8 @@
 """`optrace explain --compiled`: its command line, and programs that fail. test_compile.py compares
 its answers with reports."""
 import json
-import os
 import re
-import signal
 import textwrap
-import time
 
 import pytest
 
@@ -108,16 +105,13 @@ def test_wrong_usage(explain, arguments, words):
         assert word in result.stderr
 
 
-def test_ctrl_c_ends_the_program_and_gives_the_answer(start_optrace, python, program, tmp_path):
+def test_ctrl_c_ends_the_program_and_gives_the_answer(start_optrace, press_ctrl_c, python, program,
+                                                      tmp_path):
     begun = tmp_path / "begun"
     explaining = start_optrace(
         "explain", "--compiled", "--python", python, program,
         f"import pathlib, time; pathlib.Path({str(begun)!r}).touch(); time.sleep(600)")
-    while not begun.exists():
-        assert explaining.poll() is None
-        time.sleep(0.05)
-    os.killpg(explaining.pid, signal.SIGINT)  # As the terminal does.
-    text, errors = explaining.communicate()
+    text, errors = press_ctrl_c(explaining, begun)
     assert explaining.returncode == INTERRUPTED, errors
     assert "KeyboardInterrupt" in errors and "optrace: " not in errors
     assert "The program failed with exit status 130." in text and "0/0  step" in text

@@ -74,6 +74,25 @@ def test_a_block_is_traced(program, validate):
     assert not [name for name in names(report) if "optrace" in name]
 
 
+def test_what_functions_returned(program):
+    """Also in the second round, for which the probes are placed anew."""
+    said = program("""
+        import json, optrace, torch
+        image, weight = torch.ones(1, 3, 8, 8), torch.ones(4, 3, 3, 3)
+        reports = []
+        for _ in range(2):
+            with optrace.trace() as t:
+                for _ in range(100):
+                    torch.conv2d(image, weight)
+            reports.append(json.loads(t.to_json()))
+        print(json.dumps(reports))
+        """)
+    for report in said:
+        values = [frame["detail"]["returned"]["values"] for frame in frames_below(report["roots"])
+                  if "use_mkldnn" in frame["name"] and "returned" in (frame["detail"] or {})]
+        assert values == [[{"value": False, "name": "false", "calls": 64}]]
+
+
 def test_frames_are_those_of_the_json(program):
     said = program("""
         import json, optrace, torch

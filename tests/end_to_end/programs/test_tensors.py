@@ -4,9 +4,12 @@ import textwrap
 
 import pytest
 
+import attach_target
 from report_frames import frames
 
 USAGE = 2
+FAILED = 3
+INTERRUPTED = 130
 QUESTION = "import torch; x = torch.rand(3, 4); y = x.t().contiguous().view(-1)"
 
 PROGRAM = """\
@@ -184,6 +187,163 @@ def test_an_unknown_name(optrace, python):
     assert "Those that do: x, y." in result.stderr
 
 
+NAMES = """
+import collections, torch
+
+class Odd:
+    def __init__(self):
+        self.hidden = torch.zeros(3)
+    @property
+    def trap(self):
+        print("property")
+    def __getattr__(self, name):
+        print("getattr", name)
+        raise AttributeError(name)
+    def __getattribute__(self, name):
+        print("getattribute", name)
+        return object.__getattribute__(self, name)
+    def __hash__(self):
+        print("hash")
+        return 1
+    def __eq__(self, other):
+        print("eq")
+        return self is other
+    def __len__(self):
+        print("len")
+        return 1
+    def __iter__(self):
+        print("iter")
+        return iter(())
+
+class Derived(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        if function is torch.Tensor._cdata.__get__:
+            print("torch_function")
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc1 = torch.nn.Linear(2, 3)
+        self.register_buffer("scale", torch.ones(1))
+        self.inner = torch.nn.Sequential(torch.nn.Linear(3, 1))
+    def forward(self, rows):
+        self.last = self.fc1(rows) * self.scale
+        return self.inner(self.last)
+
+def outer():
+    captured = torch.ones(5)
+    def inner(argument):
+        def innermost():
+            return argument + captured
+        return innermost()
+    return inner(torch.ones(5))
+
+model = Block()
+batch = [torch.ones(2), (torch.ones(3), {"deep": torch.ones(4)})]
+state = {"x": torch.ones(6), 7: torch.ones(7), ("no", "name"): torch.ones(8)}
+counted = collections.OrderedDict(first=batch[0])
+odd = Odd()
+keys = {odd: torch.ones(9)}
+cycle = []
+cycle.append(cycle)
+cycle.append(torch.ones(10))
+derived = torch.ones(11).as_subclass(Derived)
+with torch.device("cpu"):
+    model(torch.ones(4, 2))
+outer()
+print("end", flush=True)
+"""
+
+
+def test_names_of_what_variables_contain(optrace, python, newest_python, run_program, validate,
+                                         tmp_path):
+    """Nothing of the program is called for them: its output is that of a run without optrace."""
+    program = tmp_path / "names.py"
+    program.write_text(NAMES)
+    for one in (python, newest_python):
+        usual = run_program([one, str(program)])
+        result = optrace("tensors", "--python", one, "--json", program)
+        assert result.returncode == 0 and result.stderr == usual.stdout, result.stderr
+        answer = json.loads(result.stdout)
+        validate(answer, "tensors")
+        names = {(variable["function"], variable["name"]): variable
+                 for variable in answer["variables"]}
+        shapes = {name: variable["tensor"]["shape"]
+                  for (function, name), variable in names.items() if function is None}
+        assert shapes == {
+            "model.fc1.weight": [3, 2], "model.fc1.bias": [3], "model.scale": [1],
+            "model.inner.0.weight": [1, 3], "model.inner.0.bias": [1], "model.last": [4, 3],
+            "batch[0]": [2], "batch[1][0]": [3], "batch[1][1]['deep']": [4],
+            "state['x']": [6], "state[7]": [7], "counted['first']": [2], "odd.hidden": [3],
+            "cycle[1]": [10], "derived": [11]}
+        first = names[None, "counted['first']"]
+        assert {"name": "batch[0]", "same_tensor": True, "offset": 0} in first["shared_with"]
+        assert first["identity"] == names[None, "batch[0]"]["identity"]
+        for function in ("outer", "inner", "innermost"):
+            assert names[function, "captured" if function == "outer" else "argument"]
+        assert names["innermost", "captured"]["tensor"]["shape"] == [5]
+        assert names["forward", "self.fc1.weight"]["identity"] == names[
+            None, "model.fc1.weight"]["identity"]
+        assert not any(name.startswith("keys") for _, name in names)
+    result = optrace("tensors", "--python", python, "--name", "fc1.weight", program)
+    assert "model.fc1.weight: 3×2 float32 cpu" in result.stdout
+    assert "forward.self.fc1.weight" in result.stdout
+
+
+def test_a_reused_address_is_another_tensor(optrace, python, newest_python, tmp_path):
+    """Each tensor of a loop has an identity of its own, though some have an address used before."""
+    program = tmp_path / "reuse.py"
+    program.write_text(textwrap.dedent("""
+        import torch
+        addresses = set()
+        for i in range(1100):
+            globals()[f"tensor{i}"] = torch.empty(0)
+            addresses.add(globals()[f"tensor{i}"]._cdata)
+            torch.ones(1)
+            del globals()[f"tensor{i}"]
+        kept = torch.empty(0)
+        again = kept
+        print(len(addresses))
+        """))
+    for one in (python, newest_python):
+        result = optrace("tensors", "--python", one, "--json", program)
+        assert result.returncode == 0, result.stderr
+        assert int(result.stderr) < 1100
+        variables = {variable["name"]: variable
+                     for variable in json.loads(result.stdout)["variables"]}
+        assert set(variables) == {f"tensor{i}" for i in range(1100)} | {"again", "kept"}
+        assert variables["again"]["identity"] == variables["kept"]["identity"]
+        assert len({variable["identity"] for variable in variables.values()}) == 1101
+        assert len({variable["tensor"]["storage"] for variable in variables.values()}) == 1101
+
+
+def test_ctrl_c_ends_the_program_and_gives_the_answer(start_optrace, press_ctrl_c, python,
+                                                      tmp_path):
+    begun = tmp_path / "begun"
+    tracing = start_optrace(
+        "tensors", "--python", python, "-c", "import pathlib, time, torch; x = torch.ones(3); "
+        f"y = x.clone(); pathlib.Path({str(begun)!r}).touch(); time.sleep(600)")
+    text, errors = press_ctrl_c(tracing, begun)
+    assert tracing.returncode == INTERRUPTED, errors
+    assert "the program failed (killed by SIGINT" in errors
+    assert "The answer covers what it did until then." in errors
+    assert "y  3 float32 cpu, storage #2 +0" in text
+
+
+@pytest.mark.parametrize("code, words", [
+    ("1 / 0", "the program failed (exit status 1) before it imported torch"),
+    ("import torch; 1 / 0", "the program failed (exit status 1) before it called an op of torch"),
+    ("import torch", "the program called no op of torch, so it has no tensors"),
+    ("pass", "the program never imported torch, so it has no tensors"),
+])
+def test_a_program_without_tensors(optrace, python, code, words):
+    result = optrace("tensors", "--python", python, "-c", code)
+    assert result.returncode == FAILED
+    assert words in result.stderr and not result.stdout
+
+
 def test_the_program_is_not_changed(optrace, python, run_program, tmp_path):
     """Lifetimes, reference counts and storages are those of a run without optrace."""
     program = tmp_path / "program.py"
@@ -250,6 +410,66 @@ def test_an_op(optrace, python, validate, tmp_path):
         ["layout: strides 1,4 to 3,1"]]
     plain = optrace("report", trace)
     assert "storage #1" not in plain.stdout
+
+
+RANKS = """
+    import os, torch
+    import torch.distributed as dist
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    mine = torch.full((rank + 1,), float(rank))
+    total = torch.ones(4) * rank
+    dist.all_reduce(total)
+    dist.destroy_process_group()
+"""
+
+
+def test_ranks_are_shown_apart(optrace, python, validate, tmp_path):
+    job = tmp_path / "job.py"
+    job.write_text(textwrap.dedent(RANKS))
+    program = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", job]
+    result = optrace("tensors", "--children", "--python", python, "--json", *program)
+    assert result.returncode == 0, result.stderr
+    answers = [json.loads(line) for line in result.stdout.splitlines()]
+    for answer in answers:
+        validate(answer, "tensors")
+    assert [answer["rank"] for answer in answers] == [0, 1]
+    assert len({answer["process"] for answer in answers}) == 2
+    shapes = [{variable["name"]: variable["tensor"]["shape"] for variable in answer["variables"]
+               if variable["function"] is None} for answer in answers]
+    assert shapes == [{"mine": [1], "total": [4]}, {"mine": [2], "total": [4]}]
+
+
+def test_other_processes_are_named(optrace, python, tmp_path):
+    job = tmp_path / "job.py"
+    job.write_text("import torch.multiprocessing as mp, torch\n"
+                   "def work(rank):\n    x = torch.ones(rank + 1)\n    y = x + 1\n"
+                   "mp.start_processes(work, nprocs=2, start_method='fork')\n")
+    alone = optrace("tensors", "--python", python, job)
+    assert alone.returncode == FAILED
+    assert "It started other processes: --children shows them, too." in alone.stderr
+    together = optrace("tensors", "--python", python, "--children", "--name", "work.x", job)
+    assert together.returncode == 0, together.stderr
+    assert "x: 1 float32 cpu" in together.stdout and "x: 2 float32 cpu" in together.stdout
+    assert together.stdout.count("process ") == 2
+
+
+def test_a_running_process(optrace, python, tmp_path):
+    with attach_target.Target(python, tmp_path / "target") as target:
+        target.wait_for_lines(2 * attach_target.PERIOD)
+        undisturbed = target.results()[:attach_target.PERIOD]
+        path = tmp_path / "report.json"
+        result = optrace("attach", target.pid, "--tensors", "--count", 100, "--format", "json",
+                         "-o", path)
+        assert result.returncode == 0, result.stderr
+        attach_target.end(target, undisturbed)
+    report = json.loads(path.read_text())
+    squares = [frame["detail"]["tensors"] for frame in frames(report)
+               if frame["op"] == "aten::square" and "tensors" in (frame["detail"] or {})]
+    assert squares
+    for square in squares:
+        assert square["arguments"][0]["storage"] != square["results"][0]["storage"]
+        assert square["results"][0]["relation"] == "fresh"
 
 
 def test_a_trace_without_tensors(optrace, python, tmp_path):

@@ -1,6 +1,7 @@
 #include "report/compare/compare.h"
 
 #include <fstream>
+#include <initializer_list>
 #include <string>
 #include <utility>
 #include <vector>
@@ -109,6 +110,49 @@ TEST_CASE("what was decided otherwise is told with both values", "[compare]") {
   const auto json = nlohmann::json::parse(to_json(report({}), report({}), comparison));
   CHECK(json["schema"] == "optrace.comparison/1");
   CHECK(json["differences"][0]["path"] == nlohmann::json({"aten::add.Tensor"}));
+}
+
+TEST_CASE("what a function returned is compared", "[compare]") {
+  const auto returning = [](const char* type, nlohmann::json values, std::uint64_t calls) {
+    Frame made = frame(Layer::runtime, "at::native::use_mkldnn");
+    made.calls = calls;
+    made.detail = {{"returned", {{"type", type}, {"values", std::move(values)}}}};
+    return made;
+  };
+  const auto value = [](nlohmann::json is, const char* name, std::uint64_t calls) {
+    nlohmann::json made = {{"value", std::move(is)}, {"calls", calls}};
+    if (*name != 0) made["name"] = name;
+    return made;
+  };
+  const auto array = [](std::initializer_list<nlohmann::json> values) {
+    nlohmann::json made = nlohmann::json::array();
+    for (const nlohmann::json& one : values) made.push_back(one);
+    return made;
+  };
+  const auto compared = [&](nlohmann::json before, nlohmann::json after, std::uint64_t calls = 1,
+                            const char* type = "bool") {
+    return differences(list(returning(type, std::move(before), calls)),
+                       list(returning(type, std::move(after), calls)));
+  };
+  const nlohmann::json yes = value(true, "true", 1), no = value(false, "false", 1);
+  const auto found = compared(array({yes}), array({no}));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].what == "returned");
+  CHECK(found[0].before == "true");
+  CHECK(found[0].after == "false");
+  CHECK(compared(array({yes}), array({yes})).empty());
+  CHECK(compared(array({yes}), array({})).empty());
+  CHECK(compared(array({yes, yes}), array({yes, no}), 2).size() == 1);
+  CHECK(compared(array({yes, yes}), array({yes, no}), 3).empty());  // A call without a value.
+  CHECK(compared(array({yes, yes}), array({no, no}), 3).size() == 1);
+  CHECK(compared(array({value(1, "", 1)}), array({value(2, "", 1)}), 1, "int").empty());
+  const auto backends =
+      compared(array({value(1, "Mkldnn", 1)}), array({value(2, "Slow2d", 1)}), 1, "a::Backend");
+  REQUIRE(backends.size() == 1);
+  CHECK(backends[0].before == "Backend::Mkldnn");
+  const Report whole = report(list(returning("bool", array({yes}), 1)));
+  const Report other = report(list(returning("bool", array({no}), 1)));
+  CHECK(compare(for_baseline(whole), other).differences.size() == 1);
 }
 
 TEST_CASE("a count is told where it first differs", "[compare]") {

@@ -1191,10 +1191,10 @@ int optrace_ops_use(const optrace_op_functions* functions) {
   return 0;
 }
 
-int optrace_ops_keep_tensors(void* tensor_type, void* parameter_type, const char* not_own,
+int optrace_ops_keep_tensors(void* tensor_type, void* sample, const char* not_own,
                              std::uint64_t most) {
   return optrace_ops::without_exceptions([&] {
-    optrace_ops::PythonSettings settings{tensor_type, parameter_type};
+    optrace_ops::PythonSettings settings{tensor_type, sample};
     for (std::string_view rest = not_own; !rest.empty();) {
       const std::size_t end = std::min(rest.find('\n'), rest.size());
       if (end != 0) settings.not_own.emplace_back(rest.substr(0, end));

@@ -34,10 +34,10 @@ struct optrace_op_functions {
 OPTRACE_OPS_EXPORT int optrace_ops_use(const struct optrace_op_functions* functions);
 
 /// Makes the recordings that start from now on keep the journal of tensors (tensor_journal.h). Call
-/// it with the GIL held. `tensor_type` and `parameter_type` are the Python types torch.Tensor and
-/// torch.nn.Parameter; `not_own` lists the folders, separated by line feeds, whose Python files are
-/// not the program's own. `most` is the largest size of the journal in bytes.
-OPTRACE_OPS_EXPORT int optrace_ops_keep_tensors(void* tensor_type, void* parameter_type,
+/// it with the GIL held. `tensor_type` is the Python type torch.Tensor, and `sample` a tensor of
+/// that type; `not_own` lists the folders, separated by line feeds, whose Python files are not the
+/// program's own. `most` is the largest size of the journal in bytes.
+OPTRACE_OPS_EXPORT int optrace_ops_keep_tensors(void* tensor_type, void* sample,
                                                 const char* not_own, std::uint64_t most);
 
 /// Starts recording ops, and their calls of oneDNN, BLAS and LAPACK, into the current recording.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -22,8 +23,10 @@ struct PythonPlace {
 };
 
 struct PythonVariable {
+  /// `x`, or a path to a tensor that a variable contains: `x[0]`, `x['key']`, `x.attribute`.
   std::string_view name;
   const c10::TensorImpl* tensor;  ///< Alive during the visit.
+  bool nested;                    ///< It is in a container or an attribute.
 };
 
 /// A function call, or a module, with its variables.
@@ -37,9 +40,11 @@ struct PythonScope {
 /// Receives a scope that is visited, and then each of its variables that refers to a tensor.
 class VariableVisitor {
  public:
-  virtual void begin(const PythonScope& scope) = 0;
+  /// Returns true if the visit shall include nested tensors.
+  virtual bool begin(const PythonScope& scope) = 0;
   virtual void add(const PythonVariable& variable) = 0;
-  virtual void end() = 0;
+  /// `nested` is the number of values in containers and attributes that were looked at.
+  virtual void end(std::size_t nested) = 0;
 
  protected:
   ~VariableVisitor() = default;
@@ -47,12 +52,12 @@ class VariableVisitor {
 
 /// Objects and folders of the process's Python.
 struct PythonSettings {
-  void* tensor_type = nullptr;         ///< torch.Tensor. Variables of this type are visited,
-  void* parameter_type = nullptr;      ///< and of this one, but not of other derived types.
+  void* tensor_type = nullptr;         ///< torch.Tensor.
+  void* sample = nullptr;              ///< A tensor of that type, from which its layout is read.
   std::vector<std::string> not_own{};  ///< Folders with files that are not the program's own.
 };
 
-/// To be called first, with the GIL held. Keeps references to the types. Returns false if this
+/// To be called first, with the GIL held. Keeps a reference to the type. Returns false if this
 /// process has no CPython that can be read.
 bool use_python(const PythonSettings& settings);
 

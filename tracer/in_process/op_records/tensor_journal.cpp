@@ -16,12 +16,18 @@
 #include "tracer/in_process/op_records/saved_variables.h"
 #include "tracer/in_process/op_records/storage_table.h"
 #include "tracer/in_process/op_records/tensor_facts.h"
+#include "tracer/in_process/op_records/tensor_table.h"
 
 namespace optrace_ops::tensor_journal {
 namespace {
 
 constexpr std::size_t kChunkText = 64UL << 10U;  // One record.
-constexpr std::size_t kMaxElements = 64;         // Tensors of a list.
+// A process that is killed, or ends by os._exit(), loses at most this fraction of its journal.
+constexpr std::uint64_t kLost = 8;
+constexpr std::size_t kMaxElements = 64;  // Tensors of a list.
+// Values in containers and attributes that a look at a scope may cost, on average: after a look at
+// N times as many, the next N looks leave them out.
+constexpr std::size_t kNestedOfLook = 64;
 
 void write_number(JsonText& json, const char* key, std::uint64_t number) {
   json.key(key);
@@ -193,7 +199,7 @@ class Journal final : public VariableVisitor {
     agent_.resume_thread(paused);
   }
 
-  void begin(const PythonScope& scope) override {
+  bool begin(const PythonScope& scope) override {
     mutex_.lock();
     ++look_;
     scope_ = &scopes_[{scope.function, scope.variables}];
@@ -201,31 +207,39 @@ class Journal final : public VariableVisitor {
     scope_->function = scope.function;
     scope_->thread = looking;
     scope_->look = looking == nullptr ? 0 : looking->look;
+    nested_ = looking == nullptr || scope_->looks_without_nested == 0;
+    return nested_;
   }
 
   void add(const PythonVariable& variable) override {
     Variable& known = scope_->variables[std::string(variable.name)];
     known.look = look_;
     const c10::Storage& storage = variable.tensor->unsafe_storage();
-    const Variable now{variable.tensor, storage ? storage.unsafeGetStorageImpl() : nullptr,
-                       TensorMembers::offset(*variable.tensor), version_of(*variable.tensor),
-                       look_};
-    if (known == now) return;
+    const Variable now{tensors_.find_or_add(*variable.tensor, dropped_.tensors),
+                       storage ? number_of(storage, {}, true) : 0,
+                       TensorMembers::offset(*variable.tensor),
+                       version_of(*variable.tensor),
+                       look_,
+                       variable.nested};
+    if (now.tensor == 0 || known == now) return;
     known = now;
     JsonText entry;
     entry.open('{');
     write_variable(entry, *scope_, std::string(variable.name).c_str());
-    // Equal for variables that refer to the same tensor.
-    write_number(entry, "tensor", reinterpret_cast<std::uintptr_t>(variable.tensor));
+    write_number(entry, "tensor", now.tensor);
     write_tensor(entry, *variable.tensor, {}, true);
     entry.close('}');
     append(found_, entry);
   }
 
-  void end() override {
+  void end(std::size_t nested) override {
+    if (nested_)
+      scope_->looks_without_nested = nested / kNestedOfLook;
+    else
+      --scope_->looks_without_nested;
     auto& variables = scope_->variables;
     for (auto at = variables.begin(); at != variables.end();) {
-      if (at->second.look == look_) {
+      if (at->second.look == look_ || (at->second.nested && !nested_)) {
         ++at;
         continue;
       }
@@ -236,13 +250,14 @@ class Journal final : public VariableVisitor {
   }
 
  private:
-  // The last known state of a variable. The pointers are only compared.
+  // The last known state of a variable.
   struct Variable {
-    const c10::TensorImpl* tensor = nullptr;
-    const c10::StorageImpl* storage = nullptr;
+    std::uint32_t tensor = 0;   // Its number in the table of tensors.
+    std::uint32_t storage = 0;  // Likewise; 0: none.
     std::int64_t offset = 0;
     std::uint64_t version = 0;
     std::uint64_t look = 0;  // The last look that found it.
+    bool nested = false;
     bool operator==(const Variable& other) const {
       return tensor == other.tensor && storage == other.storage && offset == other.offset &&
              version == other.version;
@@ -253,6 +268,7 @@ class Journal final : public VariableVisitor {
     std::string function;
     const JournalThread* thread = nullptr;  // The thread that was looking. Only compared.
     std::uint64_t look = 0;                 // The thread's last look that found the scope.
+    std::size_t looks_without_nested = 0;   // To come.
     std::unordered_map<std::string, Variable> variables;
   };
 
@@ -268,10 +284,14 @@ class Journal final : public VariableVisitor {
     Journal& journal_;
   };
 
+  struct Dropped {
+    std::vector<StorageTable::Weak> storages;
+    std::vector<TensorTable::Weak> tensors;
+  };
+
   // Dropping a weak reference may take the GIL.
   void unlock_and_drop() {
-    const std::vector<StorageTable::Weak> dropped = std::move(dropped_);
-    dropped_.clear();
+    const Dropped dropped = std::exchange(dropped_, {});
     mutex_.unlock();
   }
 
@@ -281,7 +301,8 @@ class Journal final : public VariableVisitor {
   }
 
   void reset() {
-    storages_.clear(dropped_);
+    storages_.clear(dropped_.storages);
+    tensors_.clear(dropped_.tensors);
     files_.clear();
     scopes_.clear();
     found_.clear();
@@ -390,7 +411,7 @@ class Journal final : public VariableVisitor {
   }
 
   void note_ended(const char* when, std::uint32_t call) {
-    storages_.take_ended(dropped_, [&](std::uint32_t number) {
+    storages_.take_ended(dropped_.storages, [&](std::uint32_t number) {
       JsonText entry;
       entry.open('{');
       write_number(entry, "ended", number);
@@ -405,7 +426,7 @@ class Journal final : public VariableVisitor {
   void put(const std::string& entries) {
     if (!chunk_.empty()) chunk_ += ',';
     chunk_ += entries;
-    if (chunk_.size() >= kChunkText) keep_chunk();
+    if (chunk_.size() >= std::min<std::uint64_t>(size_ / kLost, kChunkText)) keep_chunk();
   }
 
   // Variables that ended precede those that were found in the same look.
@@ -429,10 +450,12 @@ class Journal final : public VariableVisitor {
   std::atomic<bool> on_{false};
   optrace_op_functions agent_{};
   StorageTable storages_;
-  std::vector<StorageTable::Weak> dropped_;  // To be dropped without the lock.
+  TensorTable tensors_;
+  Dropped dropped_;  // To be dropped without the lock.
   std::unordered_map<std::string, std::uint32_t> files_;
   std::map<std::pair<std::string, const void*>, Scope> scopes_;
   Scope* scope_ = nullptr;  // The one that is visited, with the GIL and the lock held.
+  bool nested_ = false;     // It is visited with its nested tensors.
   std::uint64_t look_ = 0;
   std::uint32_t calls_ = 0;
   std::pair<std::uint32_t, std::uint32_t> last_saved_;  // A call and a storage.
@@ -448,7 +471,7 @@ std::atomic<std::uint64_t> requested{0};  // Bytes.
 }  // namespace
 
 void request(const PythonSettings& settings, std::uint64_t most) {
-  use_python(settings);
+  if (most != 0) use_python(settings);
   requested.store(most);
 }
 

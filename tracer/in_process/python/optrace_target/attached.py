@@ -64,6 +64,7 @@ class _Tracing:
 
     def _trace(self, agent, order, files, region):
         connection = self._connection
+        agent.limit_returns(order[Key.RETURNS_PER_SITE])
         for plan in order[Key.PLANS]:
             agent.place(plan, at_once=False, file=files.get(plan))
             # A thread that makes no system call prevents the int3s of all plans from becoming

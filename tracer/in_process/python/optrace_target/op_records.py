@@ -26,8 +26,12 @@ def _keep_tensors(library, most):
     torch = sys.modules["torch"]
     folders = [os.path.dirname(os.path.abspath(os.__file__)),
                os.path.dirname(os.path.abspath(torch.__file__))]
+    sample = None
+    if most:
+        with torch._C.DisableTorchFunction():
+            sample = torch.empty(0, device="meta")
     result = library.optrace_ops_keep_tensors(
-        ctypes.py_object(torch.Tensor), ctypes.py_object(torch.nn.Parameter),
+        ctypes.py_object(torch.Tensor), ctypes.py_object(sample),
         "".join(folder + "/\n" for folder in folders).encode(), ctypes.c_uint64(most))
     if result != 0:
         raise OSError(-result, os.strerror(-result))

@@ -1,7 +1,8 @@
-#include "src/choices/known_results.h"
+#include "report/model/known_results.h"
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "indexer/store/index_catalogue.h"
@@ -10,6 +11,7 @@
 #include "indexer/store/symbol_key.h"
 #include "platform/file_trust.h"
 #include "platform/installed_torch.h"
+#include "platform/torch_version.h"
 #include "report/model/source_link.h"
 
 namespace optrace {
@@ -32,13 +34,9 @@ std::uint32_t recorded_bytes(const ResultType& type) {
   }
 }
 
-}  // namespace
-
-KnownResults known_results(const std::filesystem::path& python) {
-  const std::optional<InstalledTorch> torch = find_torch(python);
-  if (!torch) return {};
-  std::optional<Index> found = find_index(torch->version, torch->git_version, nullptr);
-  if (!found || found->torch_version() != without_local_version(torch->version) ||
+KnownResults results_of(const std::string& version, const std::string& git_version) {
+  std::optional<Index> found = find_index(version, git_version, nullptr);
+  if (!found || found->torch_version() != without_local_version(version) ||
       !found->has_result_types())
     return {};
   const std::optional<FileState> state = state_of(found->path());
@@ -49,6 +47,19 @@ KnownResults known_results(const std::filesystem::path& python) {
             return type ? recorded_bytes(*type) : 0;
           },
           .identity = text_of(*state)};
+}
+
+}  // namespace
+
+KnownResults known_results(const std::filesystem::path& python) {
+  const std::optional<InstalledTorch> torch = find_torch(python);
+  return torch ? results_of(torch->version, torch->git_version) : KnownResults{};
+}
+
+KnownResults known_results_of_torch(const std::filesystem::path& folder) {
+  const std::optional<TorchVersion> torch = read_torch_version(folder);
+  if (!torch || !torch->version) return {};
+  return results_of(*torch->version, torch->git_version.value_or(std::string()));
 }
 
 }  // namespace optrace

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <CLI/App.hpp>
+
+namespace optrace {
+
+/// Of which calls the returned values are recorded.
+struct DecisionOptions {
+  std::string which = "first";  ///< The value of --decisions: first, all, none.
+
+  bool asked_for() const { return which != "none"; }
+  /// The number of values for each place that calls a function; 0: all.
+  std::uint32_t returns_per_site() const;
+};
+
+void add_decision_options(CLI::App& command, DecisionOptions& options);
+
+}  // namespace optrace
