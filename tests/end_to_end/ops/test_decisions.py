@@ -87,6 +87,19 @@ def test_a_dry_run_shows_the_decisions_of_cuda(optrace, python):
     assert chosen and chosen[0]["name"] == "flash_attention"
 
 
+def test_calls_through_pointers(optrace, python):
+    """The checks of attention's backends are an array of pointers, which a loop calls."""
+    result = optrace("scaled_dot_product_attention", "--python", python, "--format", "json",
+                     "--input", "torch.ones(2, 4, 8, 16), torch.ones(2, 4, 8, 16), "
+                     "torch.ones(2, 4, 8, 16), dropout_p=0.5")
+    assert result.returncode == 0, result.stderr
+    values = returned(json.loads(result.stdout))
+    assert values["check_nested_tensor"]["value"] is True
+    assert values["check_for_dropout"]["value"] is False
+    assert values["use_flash_attention_cpp"]["value"] is False
+    assert "check_tensor_shapes" not in values  # The loop ends at the first check that says no.
+
+
 @pytest.mark.parametrize("decisions", ["first", "all", "none"])
 def test_programs_record_the_first_calls_of_each_place(optrace, python, tmp_path, decisions):
     """A call that fails leaves by an exception, and has no value."""

@@ -5,11 +5,14 @@
 
 #include <catch2/catch.hpp>
 
+#include "platform/private_folder.h"
+#include "tests/unit/small_library.h"
 #include "tracer/elf/branch_targets.h"
 #include "tracer/elf/module_symbols.h"
 #include "tracer/probes/probe_plan.h"
 
 using namespace optrace;
+using namespace optrace::test;
 
 namespace {
 
@@ -44,4 +47,54 @@ TEST_CASE("return sites are behind the calls of the wanted functions", "[return_
   planner.add_return(*site);
   planner.add_return(*site);
   CHECK(planner.probe_count() == 1);
+}
+
+TEST_CASE("calls that name no function count if their result is tested", "[return_sites]") {
+  constexpr std::string_view kCalls = R"(
+        .intel_syntax noprefix
+        .text
+        .type wanted, @function
+wanted: ret
+        .size wanted, .-wanted
+        .type calls, @function
+calls:  call rax
+        test al, al
+        call r12
+        test al, al
+        call [rbx]
+        test al, al
+        call [rax+24]
+        test al, al
+        call [rax+1024]
+        test al, al
+        call [rbp+rax*8-8]
+        test al, al
+        call [rsp+1024]
+        test al, al
+        call [rip+pointer]  # A slot names its function.
+        test al, al
+        call rax
+        mov eax, edi
+        jmp rax
+        test al, al
+        mov al, 0xFF
+        mov cl, 0xD0
+        test al, al
+        ret
+        .size calls, .-calls
+        .data
+pointer: .quad wanted
+        .section .note.GNU-stack,"",@progbits
+)";
+  const PrivateFolder folder;
+  const ModuleSymbols module(build_library(folder.path(), "calls.s", kCalls));
+  const std::vector<ReturnSite> sites = find_return_sites(
+      module, [](std::string_view symbol) { return symbol == "wanted" ? 1U : 0U; });
+  const std::uint64_t calls = address_of(module, "calls");
+  std::vector<std::uint64_t> found;
+  for (const ReturnSite& site : sites) {
+    found.push_back(site.address - calls);
+    CHECK(site.bytes == 1);
+  }
+  CHECK(found == std::vector<std::uint64_t>{2, 7, 11, 16, 24, 30, 39});
 }
