@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "report/explain/followed_calls.h"
+#include "report/model/symbol_name.h"
 #include "tracer/probes/function_roles.h"
 
 namespace optrace {

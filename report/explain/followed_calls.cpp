@@ -134,14 +134,6 @@ constexpr auto kHostLibraries = std::to_array<std::string_view>(
 
 }  // namespace
 
-std::string_view nested_name(std::string_view symbol) {
-  if (!symbol.starts_with("_ZN")) return {};
-  symbol.remove_prefix(3);
-  while (!symbol.empty() && (symbol[0] == 'K' || symbol[0] == 'R' || symbol[0] == 'O'))
-    symbol.remove_prefix(1);
-  return symbol;
-}
-
 bool is_followed(std::string_view symbol) {
   const std::string_view name = nested_name(symbol);
   if (name.empty()) return symbol.starts_with("_Z") && !symbol.starts_with("_ZS");

@@ -7,10 +7,6 @@ namespace optrace {
 // The rules by which a search for call paths decides from a callee's symbol or an op's name whether
 // to follow a call.
 
-/// Returns the part after `_ZN` and the qualifiers of a member function (`K`, `R`, `O`); empty for
-/// symbols that are not nested names.
-std::string_view nested_name(std::string_view symbol);
-
 /// Returns false for functions that do no work of their own: checks, containers, tensors' accessors
 /// and tensor iterators. Of Tensor's constructors, destructors and operators, only operator[] is
 /// followed; other members of Tensor call ops.

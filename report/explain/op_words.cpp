@@ -9,6 +9,7 @@
 #include "report/explain/followed_calls.h"
 #include "report/locate/locate_query.h"
 #include "report/locate/op_spelling.h"
+#include "report/model/symbol_name.h"
 
 namespace optrace {
 namespace {

@@ -11,7 +11,7 @@
 #include "report/explain/explain.h"
 #include "report/explain/followed_calls.h"
 #include "report/explain/op_schema.h"
-#include "report/model/decisions.h"
+#include "report/model/decision_functions.h"
 #include "report/model/symbol_name.h"
 #include "tracer/probes/function_roles.h"
 
@@ -21,26 +21,6 @@ namespace {
 constexpr std::size_t kMaxDepth = 6;       // Of calls below a function on the way.
 constexpr std::size_t kMaxHelpers = 2;     // Of them, directly below it, that decide nothing.
 constexpr std::size_t kMaxVisited = 2000;  // Functions, for each function on the way.
-
-/// Beginnings of nested names of functions whose results are no decisions of PyTorch: those of
-/// containers and symbolic numbers, and of other libraries.
-constexpr auto kNoDecisions = std::to_array<std::string_view>(
-    {"S", "3c10", "9__gnu_cxx", "3fmt", "8nlohmann", "8pybind11", "6caffe28TypeMeta"});
-
-bool is_decision(const ResultType& type) {
-  return type.value_form == ResultForm::boolean ||
-         ((type.value_form == ResultForm::signed_enumeration ||
-           type.value_form == ResultForm::unsigned_enumeration) &&
-          !describes_tensor(type.name));
-}
-
-bool decides_nothing(std::string_view symbol) {
-  const std::string_view name = nested_name(symbol);
-  return (name.empty() && symbol.starts_with("_ZS")) ||
-         std::ranges::any_of(kNoDecisions,
-                             [&](std::string_view start) { return name.starts_with(start); }) ||
-         qualified_name(symbol).find("operator") != std::string::npos;
-}
 
 /// Returns the name of a step without namespaces that may have the backend's name: an op's base, or
 /// a qualified function.

@@ -17,6 +17,7 @@
 #include "report/merge/call_lines.h"
 #include "report/merge/library_calls.h"
 #include "report/merge/shared_parts.h"
+#include "report/model/decisions.h"
 #include "report/model/dispatch_detail.h"
 #include "report/model/json_fields.h"
 #include "report/model/layers.h"
@@ -121,6 +122,9 @@ class FrameBuilder {
       else
         std::ranges::reverse(frames[i].children);
       if (library_calls_.hand_down_calls(paths_[i], frames[i])) share_calls(frames[i]);
+      if (const FunctionFacts* const function = known_function(paths_[i]);
+          function != nullptr && !function->decisions.empty())
+        add_decisions_not_seen(frames[i], function->decisions);
       const std::uint32_t parent = paths_[i].parent;
       std::vector<Frame>& siblings = parent == kNone ? roots : frames[parent].children;
       if (parent != kNone && children[parent] != 0) {
@@ -296,6 +300,11 @@ class FrameBuilder {
     frame.detail = {{"inlined", true}};
     describe_way(path, frame.detail);
     return frame;
+  }
+
+  // Returns the facts about a path's native function; null for other paths.
+  const FunctionFacts* known_function(const ReportPath& path) {
+    return path.kind == PathKind::function && path.what != kNone ? &functions_[path.what] : nullptr;
   }
 
   void describe_way(const ReportPath& path, SharedJson& detail) const {

@@ -10,6 +10,7 @@
 #include "indexer/store/index_store.h"
 #include "report/merge/call_lines.h"
 #include "report/merge/debug_lines.h"
+#include "report/model/decision_functions.h"
 #include "report/model/generated_code.h"
 #include "report/model/layers.h"
 #include "report/model/report.h"
@@ -32,6 +33,8 @@ struct FunctionFacts {
   std::optional<FrameSource> source;
   IndexedFunction indexed;
   std::optional<ResultType> result;  ///< Of a function in the index of the traced torch.
+  /// Decisions in the source of a function that returns an enumeration of what to do.
+  std::vector<CalledDecision> decisions;
   const std::vector<Origin>* origins = nullptr;  ///< Of a generated kernel, if they are its own.
 };
 

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "report/model/decision_functions.h"
 #include "report/model/json_fields.h"
 #include "report/model/line_text.h"
 #include "report/model/returned_values.h"
@@ -28,11 +29,6 @@ std::string returned_by(const Frame& frame) {
   return text;
 }
 
-/// Enumerations that describe a tensor.
-constexpr auto kDescriptions =
-    std::to_array<std::string_view>({"c10::ScalarType", "c10::MemoryFormat", "c10::Layout",
-                                     "c10::DeviceType", "c10::DispatchKey", "c10::QScheme"});
-
 /// Returns true if what the frame's function returned is an enumeration: a choice among several.
 bool is_choice(const Frame& frame) {
   const nlohmann::json& returned = object_at(frame.detail, "returned");
@@ -45,8 +41,8 @@ bool is_choice(const Frame& frame) {
 }
 
 /// Returns `use_cudnn` for `at::native::ConvParams<…>::use_cudnn`.
-std::string last_name(const Frame& frame) {
-  std::string name = short_name(frame.name);
+std::string last_name(std::string_view qualified) {
+  std::string name = short_name(qualified);
   for (constexpr std::string_view kArguments = "<…>";;) {
     const std::size_t at = name.find(kArguments);
     if (at == std::string::npos) break;
@@ -80,11 +76,22 @@ std::vector<std::string> decisions_below(const Frame& frame) {
     pending.pop_back();
     if (at != &frame)
       if (const std::string value = returned_by(*at); !value.empty())
-        texts.push_back(fmt::format("{} {}", last_name(*at), value));
+        texts.push_back(fmt::format("{} {}", last_name(at->name), value));
     if (depth == kMaxDepth) continue;
     for (auto child = at->children.rbegin(); child != at->children.rend(); ++child)
       pending.emplace_back(&*child, depth + 1);
   }
+  return texts;
+}
+
+/// Returns `is_mkldnn (:1212)` for each decision that the source of the frame's function makes and
+/// of which there is no call: the compiler has inlined it, or execution has not come to it.
+std::vector<std::string> decisions_not_seen(const Frame& frame) {
+  std::vector<std::string> texts;
+  for (const nlohmann::json& one : list_at(frame.detail, "not_seen"))
+    if (one.is_object())
+      texts.push_back(fmt::format("{} (:{}{})", last_name(text_at(one, "name")),
+                                  one.value("exact", false) ? "" : "~", one.value("line", 0)));
   return texts;
 }
 
@@ -101,10 +108,17 @@ bool is_call(const Frame& frame) {
 
 }  // namespace
 
-bool describes_tensor(std::string_view type) {
-  return std::ranges::any_of(kDescriptions, [&](std::string_view description) {
-    return type.find(description) != std::string_view::npos;
-  });
+void add_decisions_not_seen(Frame& frame, std::span<const CalledDecision> decisions) {
+  nlohmann::json not_seen = nlohmann::json::array();
+  for (const CalledDecision& decision : decisions) {
+    const bool seen = std::ranges::any_of(frame.children, [&](const Frame& child) {
+      return last_name(child.name) == last_name(decision.name);
+    });
+    if (!seen)
+      not_seen.push_back(
+          {{"name", decision.name}, {"line", decision.line}, {"exact", !decision.approximate}});
+  }
+  if (!not_seen.empty()) frame.detail.edit()["not_seen"] = std::move(not_seen);
 }
 
 std::string decision_note(const Frame& frame, const Frame* parent) {
@@ -120,12 +134,14 @@ std::string decision_note(const Frame& frame, const Frame* parent) {
       choice = nullptr;
   }
   if (choice == nullptr) return {};
-  std::string note = fmt::format("because {}", last_name(*choice));
+  std::string note = fmt::format("because {}", last_name(choice->name));
   if (const std::string place = short_place(*choice); !place.empty())
     note += fmt::format(" ({})", place);
   note += " returned " + returned_by(*choice);
   if (const std::vector<std::string> below = decisions_below(*choice); !below.empty())
     note += fmt::format(": {}", fmt::join(below, ", "));
+  if (const std::vector<std::string> unknown = decisions_not_seen(*choice); !unknown.empty())
+    note += fmt::format("; inlined or not reached: {}", fmt::join(unknown, ", "));
   return note;
 }
 

@@ -264,4 +264,12 @@ std::string shorten_middle(std::string_view text, std::size_t width) {
   return shortened;
 }
 
+std::string_view nested_name(std::string_view symbol) {
+  if (!symbol.starts_with("_ZN")) return {};
+  symbol.remove_prefix(3);
+  while (!symbol.empty() && (symbol[0] == 'K' || symbol[0] == 'R' || symbol[0] == 'O'))
+    symbol.remove_prefix(1);
+  return symbol;
+}
+
 }  // namespace optrace

@@ -20,6 +20,10 @@ std::string qualified_name(std::string_view symbol);
 /// c10::Scalar const&)`.
 std::string qualified_name_of_demangled(std::string_view demangled);
 
+/// Returns the part after `_ZN` and the qualifiers of a member function (`K`, `R`, `O`); empty for
+/// symbols that are not nested names.
+std::string_view nested_name(std::string_view symbol);
+
 /// Returns a symbol's parameters in source form, `(at::Tensor const&, c10::ArrayRef<long>)`, with
 /// the standard library's string types under their short names. Empty if the symbol has none.
 std::string parameters_of(std::string_view symbol);
