@@ -63,11 +63,17 @@ def test_a_convolution_shows_why_it_runs_on_onednn(conv2d, optrace, probes, vali
     assert values["use_cudnn"]["value"] is False
     backend = values["_select_conv_backend"]
     assert backend["type"] == "at::native::ConvBackend" and backend["name"] == "Mkldnn"
+    (select,) = [frame for frame in frames(report) if "_select_conv_backend" in frame["name"]]
+    not_seen = {one["name"].rpartition("::")[2]: one for one in select["detail"]["not_seen"]}
+    assert not_seen["is_mkldnn"] == {"name": "at::TensorBase::is_mkldnn", "line": 1212,
+                                     "exact": True}
+    assert not {"use_mkldnn", "use_cudnn", "is_depthwise"} & not_seen.keys()
     text = optrace("report", path, "--why").stdout
     assert "use_mkldnn  → true" in text
     assert "→ ConvBackend::Mkldnn" in text
     assert "because _select_conv_backend (Convolution.cpp:1202) returned ConvBackend::Mkldnn: " \
         in text
+    assert "; inlined or not reached: is_mkldnn (:1212), " in text
     for rule, status in (("conv2d decision use_mkldnn == true", 0),
                          ("conv2d decision _select_conv_backend == Mkldnn", 0),
                          ("conv2d decision _select_conv_backend != ConvBackend::Mkldnn", 1),
