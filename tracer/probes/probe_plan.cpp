@@ -127,7 +127,7 @@ std::optional<std::string> through_r11(std::span<const std::byte> code) {
 /// Returns the instruction `mov REGISTER, 0` with eight bytes for the number, which come last.
 std::string move_number(ZydisRegister to) {
   constexpr unsigned kRegisters = 8;
-  const auto number = static_cast<unsigned>(ZydisRegisterGetId(to));
+  const auto number = static_cast<unsigned char>(ZydisRegisterGetId(to));
   std::string code{number < kRegisters ? '\x48' : '\x49',
                    static_cast<char>(0xB8U + number % kRegisters)};
   append_zeros(code, sizeof(std::uint64_t));
@@ -147,9 +147,9 @@ struct ProbePlanner::Slot {
   std::uint64_t displaced = 0;
   bool ended = false;
 
-  /// Appends `opcode` and a 4-byte displacement to `target`.
-  void branch(std::string_view opcode, std::uint64_t target) {
-    code += opcode;
+  /// Appends a jump to `target`, which the agent replaces if that is out of its reach.
+  void jump(std::uint64_t target) {
+    code += '\xE9';
     fix(code.size(), target, FixupKind::relative32, 0);
     append_zeros(code, 4);
   }
@@ -166,15 +166,15 @@ struct ProbePlanner::Slot {
 
   /// Appends a call. It pushes the return address of the original call, so that the callee returns
   /// to the function's own code, where an unwinder finds it, and can't notice the difference.
-  void call(std::uint64_t return_address, std::string_view jump, std::optional<Fixup> target) {
+  void call(std::uint64_t return_address, std::string_view how, std::optional<Fixup> target) {
     code += std::string_view("\xFF\x35", 2);  // push qword [rip + size of the jump]
-    code += static_cast<char>(jump.size());
+    code += static_cast<char>(how.size());
     append_zeros(code, 3);
     if (target) {
       target->offset += static_cast<std::uint16_t>(code.size());
       fixups.push_back(*target);
     }
-    code += jump;
+    code += how;
     fix(code.size(), return_address, FixupKind::absolute64, 0);
     append_zeros(code, 8);
     ended = true;
@@ -193,7 +193,7 @@ bool ProbePlanner::Slot::move_relative_branch(const ZydisDecodedInstruction& ins
   const std::uint64_t target = next + static_cast<std::uint64_t>(instruction.raw.imm[0].value.s);
   switch (instruction.mnemonic) {
     case ZYDIS_MNEMONIC_JMP:
-      branch("\xE9", target);
+      jump(target);
       ended = true;
       return true;
     case ZYDIS_MNEMONIC_CALL:
@@ -366,7 +366,7 @@ void ProbePlanner::add_return(const ReturnSite& site) {
 
 void ProbePlanner::add_probe(Slot& slot, std::span<const std::byte> code, Patch patch,
                              plan::ProbeKind kind) {
-  if (!slot.ended) slot.branch("\xE9", slot.entry + slot.displaced);
+  if (!slot.ended) slot.jump(slot.entry + slot.displaced);
 
   Probe probe{};
   probe.address = slot.entry;
