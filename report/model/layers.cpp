@@ -162,6 +162,11 @@ constexpr auto kRows = std::to_array<Row>({
     {"*", "vmc%", Layer::library, kAlways},
     {"*", "vmz%", Layer::library, kAlways},
 
+    // The user's settings that decide on a library. Nearly every op reads the other ones.
+    {"*", "at::Context::userEnabled*", Layer::runtime, kAlways},
+    {"*", "at::Context::deterministicCuDNN", Layer::runtime, kAlways},
+    {"*", "at::Context::deterministicMkldnn", Layer::runtime, kAlways},
+
     // Selection of a kernel's CPU capability, and allocation of outputs.
     {"*", "at::native::DispatchStub<*", Layer::kernel, kNever},
     {"*", "at::native::DispatchStubImpl::*", Layer::kernel, kNever},

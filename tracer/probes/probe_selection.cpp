@@ -60,6 +60,12 @@ constexpr auto kRules = std::to_array<SelectionRule>({
     {Kind::scope, "at::functorch", ""},
     {Kind::directly, "at", ""},
 
+    // The user's settings that decide on kernels and libraries.
+    {Kind::scope, "at::Context", "userEnabled"},
+    {Kind::scope, "at::Context", "deterministicCuDNN"},
+    {Kind::scope, "at::Context", "deterministicMkldnn"},
+    {Kind::scope, "at::Context", "23deterministicAlgorithms"},
+
     // Autograd, forward and backward.
     {Kind::scope, "torch::autograd::VariableType", ""},
     {Kind::scope, "torch::ADInplaceOrView", ""},
