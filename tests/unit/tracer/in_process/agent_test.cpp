@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <optional>
 #include <random>
 #include <set>
@@ -392,6 +393,51 @@ TEST_CASE("a return probe records what the call returned, up to the limit") {
   CHECK((*(call + 5) == 0xcc) == (limit == 0));
   REQUIRE(agent().remove() == 0);
   CHECK(text_of(as_pointer(targets().plain)) == text_before);
+  REQUIRE(agent().return_limit(0) == 0);
+}
+
+namespace {
+
+// Calls it with so many bytes more of the stack in use.
+[[gnu::noinline]] int call_below(std::size_t bytes, IntFunction* function, int argument) {
+  auto* const below = static_cast<volatile char*>(__builtin_alloca(bytes));
+  below[0] = 1;
+  return function(argument) + below[0] - 1;
+}
+
+}  // namespace
+
+TEST_CASE("a return probe records again where calls come by another path") {
+  const bool is_jump = GENERATE(false, true);
+  constexpr std::uint32_t kLimit = 3;
+  constexpr int kCalls = 5;
+  CAPTURE(is_jump);
+  const ProbesGoAtTheEnd guard;
+  const auto* const call = static_cast<const std::uint8_t*>(as_pointer(targets().call_first));
+  PlanBuilder builder = all_targets();
+  builder.add_plain(call + 5, is_jump ? 5 : 3,
+                    is_jump ? plan::Patch::jump : plan::Patch::trap_only);
+  builder.probes.back().kind = plan::return_kind(4);
+  const PlanFile file(builder);
+  REQUIRE(agent().return_limit(kLimit) == 0);
+  REQUIRE(agent().place(file.path(), 1) == static_cast<int>(builder.probes.size()));
+  REQUIRE(agent().start() == 0);
+  for (std::size_t path = 1; path <= 6; ++path) {
+    for (int i = 0; i < kCalls; ++i) {
+      REQUIRE(call_below(path * 256, targets().call_first, i) == i + 101);
+    }
+  }
+  REQUIRE(agent().stop() == 0);
+  const std::string bytes = write_recording();
+  const RawRecording raw(bytes);
+  std::map<std::uint64_t, std::uint32_t> values;
+  for (const recording::Event& event : raw.threads.at(0).events) {
+    if (event.id == recording::kReturnedValue) ++values[event.stack_pointer];
+  }
+  // An int3 is removed when it has been hit in vain as often as the limit.
+  CHECK(values.size() == (is_jump ? 4U : 2U));
+  for (const auto& [slot, count] : values) CHECK(count == kLimit);
+  REQUIRE(agent().remove() == 0);
   REQUIRE(agent().return_limit(0) == 0);
 }
 

@@ -153,8 +153,9 @@ OPTRACE_AGENT_EXPORT int optrace_agent_remove(void);
 OPTRACE_AGENT_EXPORT int optrace_agent_callers(int on);
 
 /// From the next placed plan on, each probe that records what calls have returned
-/// (plan::ProbeKind::returned) records at most `values` of them, and is removed then if it is an
-/// int3; 0, the default: all. Returns -EBUSY while recording.
+/// (plan::ProbeKind::returned) records at most `values` of them, and again for up to three more
+/// addresses of the return slot; an int3 is removed then. 0, the default: all. Returns -EBUSY while
+/// recording.
 OPTRACE_AGENT_EXPORT int optrace_agent_return_limit(std::uint32_t values);
 
 OPTRACE_AGENT_EXPORT int optrace_agent_read_counters(struct optrace_agent_counters* counters);

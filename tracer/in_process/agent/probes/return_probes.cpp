@@ -12,10 +12,18 @@ namespace {
 
 constexpr std::uint8_t kTrap = 0xcc;
 constexpr std::uint32_t kMaxPlans = 1024;
+constexpr std::uint32_t kMaxSlots = 4;
+
+// The hits of a probe. Accessed by several threads at once, which may lose counts.
+struct Hits {
+  std::uint32_t recorded;  // With the slot that was added last.
+  std::uint32_t in_vain;
+  std::uint32_t slots[kMaxSlots];  // The lower halves of their addresses; 0: none yet.
+};
 
 struct CountedPlan {
   PlacedPlan* plan;
-  PageArray<std::uint32_t> hits;  // By probe.
+  PageArray<Hits> hits;  // By probe.
 };
 CountedPlan counted[kMaxPlans];
 std::uint32_t counted_count = 0;  // Accessed atomically.
@@ -56,6 +64,28 @@ void remove_trap(PlacedPlan& plan, std::uint32_t probe) {
   end_patching();
 }
 
+std::uint32_t load(const std::uint32_t& value) {
+  return __atomic_load_n(&value, __ATOMIC_RELAXED);
+}
+
+void store(std::uint32_t& value, std::uint32_t to) {
+  __atomic_store_n(&value, to, __ATOMIC_RELAXED);
+}
+
+// Notes a return slot. Returns true if the probe has not been hit with it, and may record again.
+bool is_new_slot(Hits& hits, std::uint32_t slot) {
+  for (std::uint32_t& known : hits.slots) {
+    if (load(known) == slot) {
+      return false;
+    }
+    if (load(known) == 0) {
+      store(known, slot);
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 void limit_return_probes(std::uint32_t hits) {
@@ -70,7 +100,7 @@ void add_return_probes(PlacedPlan& plan) {
   for (std::uint32_t i = 0; i < count; ++i) {
     if (counted[i].plan == &plan) {
       for (std::uint64_t probe = 0; probe < counted[i].hits.count; ++probe) {
-        __atomic_store_n(&counted[i].hits[probe], 0, __ATOMIC_RELAXED);
+        counted[i].hits[probe] = {};
       }
       return;
     }
@@ -94,27 +124,34 @@ void forget_return_probes() {
 
 }  // namespace optrace::agent
 
-std::uint32_t optrace_agent_count_return(std::uint32_t id) {
+std::uint32_t optrace_agent_count_return(std::uint64_t hit) {
   using namespace optrace::agent;
   if (limit == 0) {  // Earlier recordings may have had one.
     return 1;
   }
+  const auto id = static_cast<std::uint32_t>(hit);
   const std::uint32_t count = __atomic_load_n(&counted_count, __ATOMIC_ACQUIRE);
   for (std::uint32_t i = 0; i < count; ++i) {
     const std::uint32_t probe = id - counted[i].plan->first_id;
     if (probe >= counted[i].hits.count) {
       continue;
     }
-    std::uint32_t& hits = counted[i].hits[probe];
-    const std::uint32_t before = __atomic_load_n(&hits, __ATOMIC_RELAXED);
-    if (before >= limit) {
+    Hits& hits = counted[i].hits[probe];
+    const bool again = is_new_slot(hits, static_cast<std::uint32_t>(hit >> 32));
+    const std::uint32_t recorded = again ? 0 : load(hits.recorded);
+    if (recorded < limit) {
+      store(hits.recorded, recorded + 1);
+      return 1;
+    }
+    const std::uint32_t in_vain = load(hits.in_vain);
+    if (in_vain >= limit) {
       // If the probe can't be removed now, another thread is changing text: the next hit tries
       // again.
       remove_trap(*counted[i].plan, probe);
-      return 0;
+    } else {
+      store(hits.in_vain, in_vain + 1);
     }
-    __atomic_store_n(&hits, before + 1, __ATOMIC_RELAXED);
-    return 1;
+    return 0;
   }
   return 1;
 }

@@ -27,7 +27,7 @@ __attribute__((visibility("hidden"),
                tls_model("initial-exec"))) __thread ThreadBuffer optrace_agent_thread_buffer;
 __attribute__((visibility("hidden"))) Switch* optrace_agent_switch = nullptr;
 __attribute__((visibility("hidden"), used)) Event* optrace_agent_refill(std::uint32_t round);
-__attribute__((visibility("hidden"))) std::uint32_t optrace_agent_count_return(std::uint32_t id);
+__attribute__((visibility("hidden"))) std::uint32_t optrace_agent_count_return(std::uint64_t hit);
 }
 
 // The record routine. A slot (probe_slots.cpp) has skipped the red zone, pushed the probe's id and
@@ -121,7 +121,10 @@ asm(R"(
   pushq %rdx
   pushq %rdi
   .if \what == 2
-  movl 48(%rsp), %edi
+  leaq 176(%rsp), %rdi
+  shlq $32, %rdi
+  movl 48(%rsp), %edx
+  orq %rdx, %rdi
   optrace_call optrace_agent_count_return
   testl %eax, %eax
   jz .Ldone_\name
