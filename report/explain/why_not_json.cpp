@@ -39,6 +39,7 @@ class JsonWriter {
  private:
   json call() const {
     return {{"input", call_->input},
+            {"device", call_->device},
             {"calls", call_->returned.calls()},
             {"attention", call_->returned.attention_lines_of(BackendName(it_.backend))}};
   }

@@ -11,7 +11,8 @@ namespace optrace {
 
 /// A call whose values are shown beside the predicates.
 struct CallAtHand {
-  std::string input;  ///< The trace, report or command.
+  std::string input;   ///< The trace, report or command.
+  std::string device;  ///< `cpu`
   ReturnedInCalls returned;
 };
 

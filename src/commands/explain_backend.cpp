@@ -1,5 +1,7 @@
 #include "src/commands/explain_backend.h"
 
+#include <algorithm>
+#include <functional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -37,7 +39,7 @@ void require_result_types(const Index& torch) {
 }
 
 CallAtHand call_at_hand(const BackendQuestion& question, const Report& report) {
-  CallAtHand call{question.call, ReturnedInCalls(report, question.op)};
+  CallAtHand call{question.call, report.device, ReturnedInCalls(report, question.op)};
   if (call.returned.calls() == 0)
     throw Error(ExitStatus::usage,
                 fmt::format("{} has no call of {}", printable(question.call), question.op),
@@ -58,9 +60,13 @@ BackendAnswer answer_why_not(const SourceIndexes& index, const BackendQuestion& 
   const Report report = read_input(question.call).report;
   answer.call = call_at_hand(question, report);
   if (!question.devices.empty()) return answer;
-  std::erase_if(answer.why_not.devices,
-                [&](const BackendRoutes& routes) { return routes.device != report.device; });
-  if (answer.why_not.devices.empty()) throw_unreachable(index, question, {report.device});
+  // If the op reaches the backend on other devices only, the functions that decide about it there
+  // may have been called, too.
+  const auto is_of_call = [&](const BackendRoutes& routes) {
+    return routes.device == report.device;
+  };
+  if (std::ranges::any_of(answer.why_not.devices, is_of_call))
+    std::erase_if(answer.why_not.devices, std::not_fn(is_of_call));
   return answer;
 }
 

@@ -85,6 +85,14 @@ def test_which_of_them_said_no_in_a_call(why_not, optrace, python, tmp_path):
                    python).stdout
     assert "in the call _select_conv_backend (Convolution.cpp:1202) → ConvBackend::Slow2d\n" in text
     assert "            use_mkldnn (Convolution.cpp:516) → false\n" in text
+    # What decides about cuDNN is called on a CPU, too, although the CPU has no way to it.
+    devices, answer = why_not("conv2d", "cudnn", "--call", trace)
+    assert list(devices) == ["cuda"] and answer["call"]["device"] == "cpu"
+    select = named(devices["cuda"][-1]["predicates"])["_select_conv_backend"]
+    assert named(select["predicates"])["use_cudnn"]["returned"]["value"] is False
+    text = optrace("explain", "conv2d", "--why-not", "cudnn", "--call", trace, "--python",
+                   python).stdout
+    assert "on cpu, where no call path of the op leads to the backend" in text
 
 
 def test_a_call_that_is_made_for_it(why_not):
