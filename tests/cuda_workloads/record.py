@@ -78,10 +78,9 @@ def record(optrace, python, output, names=(), dry_run=None, environment=None):
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.glob("*.json.xz"):
             old.unlink()
-        # The processes that the program starts only compile, and the program fails, at its end, if
-        # a workload did.
-        report["shortfalls"] = [shortfall for shortfall in report["shortfalls"] if
-                                shortfall["kind"] not in ("untraced_children", "exit_status")]
+        # A recording of what could be recorded is better than none: some kernels may not be tied to
+        # their calls, the program's processes only compile, and it fails if a workload did.
+        about["shortfalls"], report["shortfalls"] = report["shortfalls"], []
         reports = workload_reports(report)
         for name in about["workloads"]:
             thin = thinned(optrace, reports.get(name, {**report, "roots": []}), whole.parent)
