@@ -9,6 +9,7 @@
 #include "tracer/in_process/agent/callers/frame_modules.h"
 #include "tracer/in_process/agent/callers/frame_rules.h"
 #include "tracer/in_process/agent/probes/trap_table.h"
+#include "tracer/in_process/agent/process/system_calls.h"
 #include "tracer/in_process/agent/recording/event_buffer.h"
 #include "tracer/in_process/agent/recording/python_calls.h"
 #include "tracer/in_process/agent/recording/python_functions.h"
@@ -553,7 +554,8 @@ std::uint64_t ended_up_to(std::uint64_t stack_pointer) {
       continue;
     }
     const std::uint64_t slot = event.stack_pointer;
-    if (slot <= ended || slot >= stack_end || slot % sizeof(std::uint64_t) != 0) {
+    if (slot <= ended || slot >= stack_end || slot % sizeof(std::uint64_t) != 0 ||
+        !is_readable(slot)) {  // It may be in the stack of a coroutine that is gone.
       continue;
     }
     if (read_word(slot) == event.return_address) {
