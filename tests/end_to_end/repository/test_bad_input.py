@@ -475,7 +475,8 @@ def installation(build, tmp_path):
     folder = tmp_path / "installation"
     (folder / "lib/optrace").mkdir(parents=True)
     (folder / "share/optrace/indexes").mkdir(parents=True)
-    link(build / "optrace", folder / "optrace")
+    # Not a link, which leads to the files of the build where only a symbolic one is possible.
+    shutil.copy2(build / "optrace", folder / "optrace")
     for part in ("lib/optrace", "share/optrace"):
         for item in (build / part).iterdir():
             if item.name != "indexes":
