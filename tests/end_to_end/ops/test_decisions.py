@@ -170,7 +170,7 @@ def test_a_running_process_records_the_first_calls_of_each_place(optrace, python
                 value["calls"] for frame in frames(json.loads(report.read_text()))
                 if frame["name"].endswith("::use_mkldnn")
                 for value in (frame["detail"] or {}).get("returned", {}).get("values", ()))
-        # A convolution calls it twice, from one place. A call that began before the recording has
-        # a value that counts for the limit, but no frame.
-        assert 62 <= calls["first"] <= 64 and calls["none"] == 0 and 190 <= calls["all"] <= 210
+        # A convolution calls it twice, from one place: 64 values, and 64 more if the call that was
+        # going on when the recording began has come there by another path.
+        assert 62 <= calls["first"] <= 130 and calls["none"] == 0 and 190 <= calls["all"] <= 210
         attach_target.end(target, undisturbed)
