@@ -68,8 +68,8 @@ class TextWriter {
     field("call", fmt::format("{}, with {} call{} of the op", call_->input, call_->returned.calls(),
                               call_->returned.calls() == 1 ? "" : "s"));
     if (std::ranges::find(it_.devices, call_->device, &BackendRoutes::device) == it_.devices.end())
-      field("", fmt::format("on {}, where no call path of the op leads to the backend",
-                            call_->device));
+      field("",
+            fmt::format("on {}, where no call path of the op leads to the backend", call_->device));
     std::vector<std::string> results = call_->returned.attention_lines_of(BackendName(it_.backend));
     if (results.empty())
       for (const BackendRoutes& routes : it_.devices)
