@@ -5,7 +5,7 @@
 #include "platform/json_writer.h"
 #include "report/explain/explain_output.h"
 #include "report/explain/explain_wording.h"
-#include "report/model/line_json.h"
+#include "report/explain/source_json.h"
 #include "report/model/symbol_name.h"
 
 namespace optrace {
@@ -15,23 +15,15 @@ using json = nlohmann::ordered_json;
 
 constexpr std::string_view kSchema = "optrace.explain/1";
 
-json text_or_null(std::string_view text) {
-  return text.empty() ? json() : json(text);
-}
-
 class JsonWriter {
  public:
-  JsonWriter(const Explanation& it, const ExplanationSource& source)
-      : it_(it), source_(source), link_(source.git_version, source.version) {}
+  JsonWriter(const Explanation& it, const ExplanationSource& source) : it_(it), source_(source) {}
 
   json write() const {
     const OpName name = split_op_name(it_.name);
     json all;
     all["schema"] = kSchema;
-    all["torch"] = text_or_null(source_.torch);
-    all["source"] = {{"version", text_or_null(source_.version)},
-                     {"git_version", text_or_null(source_.git_version)}};
-    add_fit(all["source"], source_.fit);
+    source_.add_to(all);
     all["asked"] = it_.asked;
     all["op"] = it_.name;
     all["packet"] = name.packet();
@@ -39,8 +31,8 @@ class JsonWriter {
     all["overloads"] = it_.spelled.overloads;
     all["overload_chosen"] = it_.spelled.chosen_by_user;
     all["by_way_of"] = text_or_null(it_.spelled.by_way_of);
-    all["yaml"] = it_.entry ? place(it_.entry->location) : json();
-    all["declared"] = it_.declaration ? place(it_.declaration->location) : json();
+    all["yaml"] = it_.entry ? source_.place(it_.entry->location) : json();
+    all["declared"] = it_.declaration ? source_.place(it_.declaration->location) : json();
     all["signature"] = signature();
     all["words"] = it_.words;
     all["facts"] = facts();
@@ -58,20 +50,6 @@ class JsonWriter {
   }
 
  private:
-  json place(const SourceLocation& location) const {
-    if (location.file.empty()) return {};
-    json place = {{"file", location.file}};
-    add_line(place, location.line, location.approximate, source_.fit);
-    place["url"] = text_or_null(link_.of_native(location.file, location.line));
-    return place;
-  }
-
-  // Returns a place of which only the line can be known; null if it isn't.
-  json place_of_line(std::string_view file, std::uint32_t line,
-                     const std::optional<LineInterval>& approximate = {}) const {
-    return line == 0 ? json() : place({file, line, approximate});
-  }
-
   static json argument(const SchemaArgument& one) {
     json alias;
     if (one.alias)
@@ -125,15 +103,16 @@ class JsonWriter {
       functions.push_back({{"role", one.role},
                            {"name", one.name},
                            {"symbol", text_or_null(one.symbol)},
-                           {"source", place(one.location)}});
+                           {"source", source_.place(one.location)}});
     const DispatchEntry& entry = key.entry;
-    return {{"key", entry.key},
-            {"reason", dispatcher_name(entry.reason)},
-            {"alias_key", text_or_null(alias_key(entry.reason))},
-            {"fallthrough", entry.falls_through()},
-            {"kernel", text_or_null(key.kernel)},
-            {"registered", entry.registration ? place(entry.registration->location) : json()},
-            {"functions", functions}};
+    return {
+        {"key", entry.key},
+        {"reason", dispatcher_name(entry.reason)},
+        {"alias_key", text_or_null(alias_key(entry.reason))},
+        {"fallthrough", entry.falls_through()},
+        {"kernel", text_or_null(key.kernel)},
+        {"registered", entry.registration ? source_.place(entry.registration->location) : json()},
+        {"functions", functions}};
   }
 
   json stub(const ExplainedStub& one) const {
@@ -144,10 +123,10 @@ class JsonWriter {
            {"name", text_or_null(kernel.function.empty() ? std::string()
                                                          : qualified_name(kernel.function))},
            {"symbol", text_or_null(kernel.function)},
-           {"registered", place(kernel.location)}});
+           {"registered", source_.place(kernel.location)}});
     return {{"name", one.name},
             {"symbol", one.symbol},
-            {"source", place(one.location)},
+            {"source", source_.place(one.location)},
             {"kernels", kernels}};
   }
 
@@ -156,22 +135,23 @@ class JsonWriter {
     for (const OpFacts::Formula& one : all)
       array.push_back({{"arguments", one.arguments},
                        {"text", one.text},
-                       {"source", place_of_line(kDerivativesFile, one.line)}});
+                       {"source", source_.place_of_line(kDerivativesFile, one.line)}});
     return array;
   }
 
   json derivative(const ExplainedDerivative& one) const {
     json ops = json::array();
     for (const CalledOp& op : one.ops)
-      ops.push_back({{"op", op.name},
-                     {"housekeeping", op.housekeeping},
-                     {"source", place_of_line(one.location.file, op.line, op.approximate)}});
+      ops.push_back(
+          {{"op", op.name},
+           {"housekeeping", op.housekeeping},
+           {"source", source_.place_of_line(one.location.file, op.line, op.approximate)}});
     return {{"key", one.facts.key},
             {"node", text_or_null(one.facts.node)},
-            {"entry", place_of_line(kDerivativesFile, one.facts.line)},
+            {"entry", source_.place_of_line(kDerivativesFile, one.facts.line)},
             {"backward", formulas(one.facts.backward)},
             {"forward", formulas(one.facts.forward)},
-            {"apply", place(one.location)},
+            {"apply", source_.place(one.location)},
             {"ops", ops}};
   }
 
@@ -179,12 +159,13 @@ class JsonWriter {
     json steps = json::array();
     std::string_view file;  // File of the previous step.
     for (const PathStep& step : one.steps) {
-      steps.push_back({{"kind", name_of(step.kind)},
-                       {"name", step.kind == StepKind::op ? step.op : qualified_name(step.symbol)},
-                       {"symbol", text_or_null(step.symbol)},
-                       {"note", text_or_null(step.note)},
-                       {"source", place(step.location)},
-                       {"called", place_of_line(file, step.call_line, step.call_approximate)}});
+      steps.push_back(
+          {{"kind", name_of(step.kind)},
+           {"name", step.kind == StepKind::op ? step.op : qualified_name(step.symbol)},
+           {"symbol", text_or_null(step.symbol)},
+           {"note", text_or_null(step.note)},
+           {"source", source_.place(step.location)},
+           {"called", source_.place_of_line(file, step.call_line, step.call_approximate)}});
       if (!step.location.file.empty()) file = step.location.file;
     }
     return {{"device", device.device},
@@ -197,8 +178,7 @@ class JsonWriter {
   }
 
   const Explanation& it_;
-  const ExplanationSource& source_;
-  SourceLink link_;
+  const SourceJson source_;
 };
 
 }  // namespace

@@ -4,30 +4,23 @@
 
 #include "platform/json_writer.h"
 #include "report/explain/path_tree.h"
+#include "report/explain/source_json.h"
 #include "report/explain/why_not_output.h"
-#include "report/model/line_json.h"
 
 namespace optrace {
 namespace {
 
 using json = nlohmann::ordered_json;
 
-json text_or_null(std::string_view text) {
-  return text.empty() ? json() : json(text);
-}
-
 class JsonWriter {
  public:
   JsonWriter(const WhyNot& it, const CallAtHand* call, const ExplanationSource& source)
-      : it_(it), call_(call), source_(source), link_(source.git_version, source.version) {}
+      : it_(it), call_(call), source_(source) {}
 
   json write() const {
     json all;
     all["schema"] = "optrace.why_not/1";
-    all["torch"] = text_or_null(source_.torch);
-    all["source"] = {{"version", text_or_null(source_.version)},
-                     {"git_version", text_or_null(source_.git_version)}};
-    add_fit(all["source"], source_.fit);
+    source_.add_to(all);
     all["op"] = it_.op;
     all["backend"] = it_.backend;
     all["call"] = call_ == nullptr ? json() : call();
@@ -44,33 +37,20 @@ class JsonWriter {
             {"attention", call_->returned.attention_lines_of(BackendName(it_.backend))}};
   }
 
-  json place(const SourceLocation& location) const {
-    if (location.file.empty()) return {};
-    json place = {{"file", location.file}};
-    add_line(place, location.line, location.approximate, source_.fit);
-    place["url"] = text_or_null(link_.of_native(location.file, location.line));
-    return place;
-  }
-
-  json called(const SourceLocation& caller, std::uint32_t line,
-              const std::optional<LineInterval>& approximate) const {
-    return line == 0 ? json() : place({caller.file, line, approximate});
-  }
-
   json device(const BackendRoutes& routes) const {
     json functions = json::array();
     for (const FunctionOnTheWay& function : routes.functions) {
       json entries = json::array();
       for (const PathStep& step : function.entries)
-        entries.push_back(
-            {{"kind", name_of(step.kind)},
-             {"name", name_of(step)},
-             {"source", place(step.location)},
-             {"called", called(function.location, step.call_line, step.call_approximate)}});
+        entries.push_back({{"kind", name_of(step.kind)},
+                           {"name", name_of(step)},
+                           {"source", source_.place(step.location)},
+                           {"called", source_.place_of_line(function.location.file, step.call_line,
+                                                            step.call_approximate)}});
       functions.push_back(
           {{"name", function.name},
            {"symbol", function.symbol},
-           {"source", place(function.location)},
+           {"source", source_.place(function.location)},
            {"complete", function.complete},
            {"predicates", predicates(function.predicates, function.symbol, function.location)},
            {"entries", entries}});
@@ -88,8 +68,9 @@ class JsonWriter {
                    {"about_backend", one.is_about},
                    {"values_of_backend", one.values},
                    {"by_reference", one.by_reference},
-                   {"source", place(one.location)},
-                   {"called", called(place_of_caller, one.call_line, one.call_approximate)},
+                   {"source", source_.place(one.location)},
+                   {"called", source_.place_of_line(place_of_caller.file, one.call_line,
+                                                    one.call_approximate)},
                    {"listed_before", one.listed_before}};
       made["returned"] = call_ == nullptr ? json() : json(call_->returned.of(one.symbol, caller));
       made["predicates"] = predicates(one.parts, one.symbol, one.location);
@@ -100,8 +81,7 @@ class JsonWriter {
 
   const WhyNot& it_;
   const CallAtHand* call_;
-  const ExplanationSource& source_;
-  SourceLink link_;
+  const SourceJson source_;
 };
 
 }  // namespace
