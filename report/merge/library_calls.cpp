@@ -139,7 +139,10 @@ bool LibraryCalls::hand_down_calls(const ReportPath& path, Frame& frame) {
     if (text_at(call, "call") == name) call.erase("call");
     callee.detail.edit()["calls"].push_back(std::move(call));
   }
-  std::ranges::move(made, std::back_inserter(frame.children));
+  // Their own kernels, if any, are children of this frame.
+  const auto kernels = std::ranges::find(frame.children, Layer::device, &Frame::layer);
+  frame.children.insert(kernels, std::make_move_iterator(made.begin()),
+                        std::make_move_iterator(made.end()));
   detail["calls"] = std::move(kept);
   if (detail["calls"].empty()) detail.erase("calls");
   frame.detail = {};

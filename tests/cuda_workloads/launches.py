@@ -22,7 +22,7 @@ def launches(report):
             kernel = frame["name"].replace("(anonymous namespace)::", "").split("<")[0]
             found |= {(op, kernel, tuple(launch["grid"]), tuple(launch["block"]))
                       for launch in frame["detail"].get("launches", [])}
-    return [[op, kernel, list(grid), list(block)] for op, kernel, grid, block in sorted(found)]
+    return [[op, kernel, list(grid), list(block)] for op, kernel, grid, block in sorted(found, key=str)]
 
 
 if __name__ == "__main__":

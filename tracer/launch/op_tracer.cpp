@@ -335,6 +335,14 @@ struct OpTracer::State {
     }
   }
 
+  /// Returns an order by which the target loads the agents unless they are loaded.
+  Json order_with_agents(const char* kind) const {
+    Json order = {{key::kOrder, kind},
+                  {key::kTensors, request.tensors ? kJournalBytes : std::uint64_t{0}}};
+    agents.add_to(order);
+    return order;
+  }
+
   const LaunchRequest& request;
   const LaunchProgress& progress;
   const PrivateFolder scratch;
@@ -385,24 +393,30 @@ std::size_t OpTracer::prepare(const OpCall& call) {
   for (const TensorType& type : call.dtypes) {
     dtypes.push_back(Json::array({name(type.tensor), type.dtype}));
   }
-  state_->target.send({{key::kOrder, order::kPrepare},
-                       {key::kOp, call.op},
-                       {key::kBackward, call.backward},
-                       {key::kRequiresGrad, call.requires_grad},
-                       {key::kShapes, std::move(shapes)},
-                       {key::kDtypes, std::move(dtypes)},
-                       {key::kInput, call.input ? Json(*call.input) : Json()},
-                       {key::kCompare, call.compare},
-                       {key::kCompile, call.compile}});
+  const Json prepare = {{key::kOrder, order::kPrepare},
+                        {key::kOp, call.op},
+                        {key::kBackward, call.backward},
+                        {key::kRequiresGrad, call.requires_grad},
+                        {key::kShapes, std::move(shapes)},
+                        {key::kDtypes, std::move(dtypes)},
+                        {key::kInput, call.input ? Json(*call.input) : Json()},
+                        {key::kCompare, call.compare},
+                        {key::kCompile, call.compile}};
+  const bool on_gpu = state_->request.device == "cuda" &&
+                      records_device_activity(state_->request.dry_run.has_value());
+  const bool loads_agents = on_gpu && !state_->planned;
+  if (!loads_agents) state_->target.send(prepare);
   if (!state_->planned) {
     // The target imports torch meanwhile.
     state_->progress("importing torch, planning probes");
     state_->plans = state_->session.initial_plans(state_->modules);
     state_->planned = true;
     InterruptGuard::throw_if_interrupted();
-    const bool devices = state_->request.device == "cuda" &&
-                         records_device_activity(state_->request.dry_run.has_value());
-    state_->agents = find_or_build_agents(state_->torch_folder, devices, state_->progress);
+    state_->agents = find_or_build_agents(state_->torch_folder, on_gpu, state_->progress);
+  }
+  if (loads_agents) {
+    state_->target.send(state_->order_with_agents(order::kLoad));
+    state_->target.send(prepare);
   }
   if (call.compile) state_->progress("compiling the call");
   const Json ready = state_->receive(message::kReady, "importing torch and making a sample call");
@@ -422,12 +436,10 @@ Trace OpTracer::trace(std::size_t call) {
   state_->progress("recording");
   const std::filesystem::path recording =
       state_->scratch.path() / fmt::format("recording-{}", ++state_->recordings);
-  Json record = {{key::kOrder, order::kRecord},
-                 {key::kCall, call},
+  Json record = state_->order_with_agents(order::kRecord);
+  record.update({{key::kCall, call},
                  {key::kPlans, strings(std::exchange(state_->plans, {}))},
-                 {key::kRecording, recording.string()},
-                 {key::kTensors, state_->request.tensors ? kJournalBytes : std::uint64_t{0}}};
-  state_->agents.add_to(record);
+                 {key::kRecording, recording.string()}});
   state_->target.send(record);
   state_->receive(message::kRecorded, "recording the call");
   InterruptGuard::throw_if_interrupted();

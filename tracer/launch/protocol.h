@@ -25,6 +25,7 @@ inline constexpr const char* kEnded = "ended";  ///< The program or its window e
 
 /// The kinds of messages from the command: values of key::kOrder.
 namespace order {
+inline constexpr const char* kLoad = "load";  ///< Load the agents.
 inline constexpr const char* kPrepare = "prepare";
 inline constexpr const char* kRecord = "record";
 inline constexpr const char* kDescribe = "describe";
@@ -68,7 +69,7 @@ inline constexpr const char* kInput = "input";
 inline constexpr const char* kCompare = "compare";
 inline constexpr const char* kCompile = "compile";
 inline constexpr const char* kCall = "call";
-// order::kRecord.
+// order::kRecord, order::kLoad.
 inline constexpr const char* kPlans = "plans";
 inline constexpr const char* kReturnsPerSite = "returns_per_site";
 inline constexpr const char* kRecording = "recording";

@@ -139,3 +139,18 @@ def test_a_call_that_fails(both):
     failed = [(name, call["error"]) for name, call, _ in recorded["bad"]
               if call["kind"] == "failed"]
     assert any(name.startswith("cublas") and error != 0 for name, error in failed), recorded["bad"]
+
+
+def test_a_plan_that_the_first_run_of_a_call_creates(optrace, python):
+    # PyTorch keeps cuDNN's plans, and the recorded run is not the first one.
+    result = optrace("conv2d", "--dry-run=sm_90", "--python", python, "--format", "json",
+                     environment={"OPTRACE_DEVICE_ACTIVITY": "1"})
+    assert result.returncode == 0, result.stderr
+    pending, plans = list(json.loads(result.stdout)["roots"]), []
+    while pending:
+        frame = pending.pop()
+        pending += frame["children"]
+        if frame["name"] == "cudnnBackendExecute" and "calls" in (frame["detail"] or {}):
+            plans += frame["detail"]["calls"]
+    (plan,) = plans
+    assert plan["operations"][0]["operation"] == "convolution forward"

@@ -292,6 +292,7 @@ int patch_in(PlacedPlan& plan, Jumps jumps) {
   if (plan.view.header->fork_lock != 0) {
     wait_for_when_forking(plan.module, plan.view.header->fork_lock);
   }
+  add_probed_module(plan.module.first, plan.module.last);
   for (const plan::Piece& piece : plan.view.header->evaluation_loop) {
     if (piece.last > piece.first) {
       add_evaluation_loop(plan.module.bias + piece.first, plan.module.bias + piece.last);
@@ -552,10 +553,11 @@ int optrace_agent_note(std::uint32_t kind, std::uint32_t record, std::uint64_t n
   if (round == 0) {
     return -ENODATA;
   }
-  if (kind == recording::kDeviceCall) {
-    number = ended_up_to(number);
-  } else if (kind == recording::kCallRecord && number != 0) {
-    thread = ended_up_to(number);
+  if (kind == recording::kDeviceCall || (kind == recording::kCallRecord && number != 0)) {
+    const auto frame = reinterpret_cast<std::uint64_t>(__builtin_frame_address(0));
+    const std::uint64_t known = note_callers_of_library(frame, round);
+    const std::uint64_t ended = known != 0 ? known : ended_up_to(number);
+    (kind == recording::kDeviceCall ? number : thread) = ended;
   }
   record_event(round, kind, record, number, thread);
   return 0;

@@ -71,6 +71,7 @@ struct Targets {
   LongFunction* own_entry = symbol<LongFunction>(library, "target_own_entry");
   VoidFunction* one_byte = symbol<VoidFunction>(library, "target_one_byte");
   IntFunction* calls_thrower = symbol<IntFunction>(library, "target_calls_thrower");
+  int (*calls_back)(VoidFunction*) = symbol<int(VoidFunction*)>(library, "calls_back");
   int* value = symbol<int>(library, "target_value");
   int* sum = symbol<int>(library, "target_sum");
   long (*registers_changed_by)(VoidFunction*, unsigned long) =
@@ -1656,36 +1657,59 @@ TEST_CASE("callers without a probe are recorded with what they call, up to the n
 
 namespace {
 
-// Its last arguments are in the stack, at and below the return slot of what its caller called
-// before.
-[[gnu::noinline]] void note_device_call(long, long, long, long, long, long, long, long, long, long,
-                                        std::uint64_t* stack_pointer) {
-  *stack_pointer = as_number(__builtin_frame_address(0));
-  CHECK(agent().note(recording::kDeviceCall, 0, *stack_pointer, 7) == 0);
-  CHECK(agent().note(recording::kCallRecord, 0, *stack_pointer, 0) == 0);
+constexpr std::size_t kRoom = 4096;
+
+// Calls a probed function from a deep place of the stack.
+[[gnu::noinline]] int call_deep_down(int argument) {
+  volatile char* const room = static_cast<char*>(__builtin_alloca(kRoom));
+  room[0] = 1;
+  return targets().plain(argument) + room[0];
+}
+
+// Makes two notes while an unused part of its frame contains that place as it was left.
+void note_calls() {
+  REQUIRE(call_deep_down(1) == 3);
+  volatile char* const room = static_cast<char*>(__builtin_alloca(2 * kRoom));
+  room[0] = 1;
+  const std::uint64_t at = as_number(const_cast<char*>(room));
+  CHECK(agent().note(recording::kDeviceCall, 0, at, 7) == 0);
+  CHECK(agent().note(recording::kCallRecord, 0, at, 0) == 0);
 }
 
 }  // namespace
 
-TEST_CASE("what a function calls later is told from what its earlier callees call") {
+TEST_CASE("what a library calls back is told from what has been called earlier") {
   const ProbesGoAtTheEnd guard;
   const PlanFile file(all_targets());
   REQUIRE(agent().place(file.path(), 1) > 0);
+  REQUIRE(agent().callers(1) == 0);
   REQUIRE(agent().start() == 0);
-  std::uint64_t stack_pointer = 0;
-  REQUIRE(targets().plain(1) == 2);
-  note_device_call(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, &stack_pointer);
+  REQUIRE(targets().calls_back(&note_calls) == 1);
   REQUIRE(agent().stop() == 0);
+  REQUIRE(agent().callers(0) == 0);
   const std::string bytes = write_recording();
   const RawRecording raw(bytes);
   const auto& events = raw.threads.at(0).events;
-  REQUIRE(events.size() == 3);
-  const std::uint64_t slot = events[0].stack_pointer;  // Of target_plain, which has ended.
-  REQUIRE(slot > stack_pointer);
-  CHECK(events[1].stack_pointer == slot);
-  CHECK(events[1].return_address == 7);
-  CHECK(events[2].stack_pointer == stack_pointer);
-  CHECK(events[2].return_address == slot);
+  const auto kind = [](std::uint32_t id) {
+    return [id](const recording::Event& event) { return event.id == id; };
+  };
+  const auto device = std::ranges::find_if(events, kind(recording::kDeviceCall));
+  const auto record = std::ranges::find_if(events, kind(recording::kCallRecord));
+  const auto ended = std::ranges::find_if(events, [](const recording::Event& event) {
+    return event.id < recording::kFirstPythonEvent;
+  });
+  REQUIRE(device != events.end());
+  REQUIRE(record != events.end());
+  REQUIRE(ended < device);
+  CHECK(record->stack_pointer < ended->stack_pointer);
+  // The function of the library that has probes is recorded as the caller.
+  REQUIRE(device > events.begin());
+  const recording::Event& caller = device[-1];
+  REQUIRE(recording::is_caller(caller.id));
+  CHECK(caller.stack_pointer > ended->stack_pointer);
+  CHECK(device->stack_pointer == caller.stack_pointer - 1);
+  CHECK(device->return_address == 7);
+  CHECK(record->return_address == device->stack_pointer);
 }
 
 TEST_CASE("without Python in the process, Python events are refused") {

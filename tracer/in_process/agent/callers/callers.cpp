@@ -33,6 +33,7 @@ std::uint64_t place_of_return(std::uint64_t address) {
 
 // What a frame on the stack belongs to.
 enum class FrameKind : std::uint32_t {
+  outside,  // A module without probes.
   other,
   probed,
   loop,  // The evaluation loop, which has no probe.
@@ -58,6 +59,8 @@ std::uint64_t main_stack_end = 0;
 // Maximum number of consecutive frames without a probe on a thread that runs no Python; a longer
 // chain is cut off.
 constexpr std::uint32_t kMaxCallers = 64;
+// Maximum number of frames of libraries without probes between a call's recorder and PyTorch.
+constexpr int kMaxOutside = 64;
 // Maximum number of frames between the profile function and the loop that called it.
 constexpr std::uint32_t kMaxHookFrames = LoopPath::kMaxFrames + 1;
 // Maximum number of interpreter-internal frames between two frames of Python code.
@@ -67,23 +70,42 @@ constexpr int kMaxHops = 4;
 constexpr std::uint64_t kMaxFrame = 64ULL << 20;
 constexpr std::uint64_t kMaxStack = 1ULL << 30;
 
-// Code of the evaluation loop.
-struct Loop {
-  std::uint64_t first, last;
-};
-constexpr std::uint32_t kMaxLoops = 8;
-Loop loops[kMaxLoops];
-std::uint32_t loop_count = 0;  // Accessed atomically.
+// Ranges of code. They are added one by one while any number of threads look them up.
+template <std::uint32_t kMax>
+class CodeRanges {
+ public:
+  bool contain(std::uint64_t address) const {
+    const std::uint32_t count = __atomic_load_n(&count_, __ATOMIC_ACQUIRE);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      if (address >= ranges_[i].first && address < ranges_[i].last) {
+        return true;
+      }
+    }
+    return false;
+  }
 
-bool is_in_loop(std::uint64_t address) {
-  const std::uint32_t count = __atomic_load_n(&loop_count, __ATOMIC_ACQUIRE);
-  for (std::uint32_t i = 0; i < count; ++i) {
-    if (address >= loops[i].first && address < loops[i].last) {
-      return true;
+  void add(std::uint64_t first, std::uint64_t last) {
+    for (std::uint32_t i = 0; i < count_; ++i) {
+      if (ranges_[i].first == first && ranges_[i].last == last) {
+        return;
+      }
+    }
+    if (count_ < kMax) {
+      ranges_[count_] = {first, last};
+      __atomic_store_n(&count_, count_ + 1, __ATOMIC_RELEASE);
+      change_traps_version();
     }
   }
-  return false;
-}
+
+ private:
+  struct Range {
+    std::uint64_t first, last;
+  };
+  Range ranges_[kMax];
+  std::uint32_t count_ = 0;  // Accessed atomically.
+};
+CodeRanges<8> loops;  // The evaluation loop.
+CodeRanges<1024> probed_modules;
 
 // Reads from the thread's stack.
 std::uint64_t read_word(std::uint64_t address) {
@@ -110,7 +132,10 @@ FrameKind kind_of(std::uint64_t return_address, const FrameRule& rule) {
   if (rule.function != 0 && find_trap(rule.function) != 0) {
     return FrameKind::probed;
   }
-  return is_in_loop(return_address - 1) ? FrameKind::loop : FrameKind::other;
+  if (loops.contain(return_address - 1)) {
+    return FrameKind::loop;
+  }
+  return probed_modules.contain(return_address - 1) ? FrameKind::other : FrameKind::outside;
 }
 
 struct KnownFrame {
@@ -166,6 +191,11 @@ struct Frame {
   bool frame_pointer_known;
   std::uint64_t return_address;
 };
+
+// `slot` is the address of the return address, `frame_pointer` the caller's rbp.
+Frame frame_of_caller(std::uint64_t slot, std::uint64_t frame_pointer) {
+  return {slot + 8, frame_pointer, true, read_word(slot)};
+}
 
 // Returns the canonical frame address, or 0.
 std::uint64_t address_of_frame(const Frame& frame, const FrameRule& rule, std::uint64_t end) {
@@ -228,10 +258,8 @@ struct Callers {
   bool in_running_loop = false;  // They are inside the loop that is known to run.
 };
 
-void find_callers(std::uint64_t slot, std::uint64_t frame_pointer, std::uint64_t running_loop,
-                  Callers& callers) {
-  const std::uint64_t end = stack_end_above(slot);
-  Frame frame{slot + 8, frame_pointer, true, read_word(slot)};
+void find_callers(Frame frame, std::uint64_t running_loop, Callers& callers) {
+  const std::uint64_t end = stack_end_above(frame.stack_pointer - 8);
   while (callers.count < callers.capacity) {
     const KnownFrame known = frame_at(frame.return_address);
     const FrameRule& rule = known.rule;
@@ -434,6 +462,30 @@ class PythonMerge {
   std::uint32_t left_;  // Callers that have not been recorded.
 };
 
+// Records the callers of a call which returns into `frame`.
+void note_callers(const Frame& frame, std::uint32_t round) {
+  const ThreadBuffer& buffer = thread_buffer();
+  if (!recorded || buffer.round == kUnrecorded) {
+    return;
+  }
+  PythonStack* const stack = buffer.python;
+  if (stack == nullptr || stack->round != round || stack->in_use) {
+    CallerFrame frames[kMaxCallers];
+    Callers callers{frames, kMaxCallers};
+    find_callers(frame, 0, callers);
+    while (callers.count > 0) {
+      record_caller(round, frames[--callers.count]);
+    }
+    return;
+  }
+  const StackUse use(*stack);
+  Callers callers{stack->callers, PythonStack::kMaxCallers};
+  find_callers(frame, stack->running_loop, callers);
+  PythonMerge merge(round, *stack, callers);
+  merge.record();
+  merge.record_rest();
+}
+
 // Returns the return slot of the loop whose call returns to the address in `slot`, or 0.
 std::uint64_t slot_of_loop(const Frame& frame, const FrameRule& rule, std::uint64_t end) {
   const std::uint64_t frame_address = address_of_frame(frame, rule, end);
@@ -471,7 +523,7 @@ std::uint64_t loop_around(std::uint64_t slot, std::uint64_t frame_pointer) {
   LoopPath path{};
   bool keeps = true;
   const std::uint64_t end = stack_end_above(slot);
-  Frame frame{slot + 8, frame_pointer, true, first};
+  Frame frame = frame_of_caller(slot, frame_pointer);
   std::uint64_t at = slot;
   for (std::uint32_t i = 0; i < kMaxHookFrames && end != 0; ++i) {
     const KnownFrame known = frame_at(frame.return_address);
@@ -520,20 +572,36 @@ bool make_caller_tables() {
 }
 
 void add_evaluation_loop(std::uint64_t first, std::uint64_t last) {
-  for (std::uint32_t i = 0; i < loop_count; ++i) {
-    if (loops[i].first == first && loops[i].last == last) {
-      return;
-    }
-  }
-  if (loop_count < kMaxLoops) {
-    loops[loop_count] = {first, last};
-    __atomic_store_n(&loop_count, loop_count + 1, __ATOMIC_RELEASE);
-    change_traps_version();
-  }
+  loops.add(first, last);
+}
+
+void add_probed_module(std::uint64_t first, std::uint64_t last) {
+  probed_modules.add(first, last);
 }
 
 void record_callers(bool on) {
   recorded = on;
+}
+
+std::uint64_t note_callers_of_library(std::uint64_t frame_address, std::uint32_t round) {
+  const std::uint64_t end = stack_end_above(frame_address);
+  Frame frame = frame_of_caller(frame_address + 8, read_word(frame_address));
+  for (int i = 0; i < kMaxOutside && end != 0; ++i) {
+    const KnownFrame known = frame_at(frame.return_address);
+    const std::uint64_t address = address_of_frame(frame, known.rule, end);
+    if (address == 0) {
+      return 0;
+    }
+    const std::uint64_t slot = address - 8;
+    if (known.kind != FrameKind::outside) {
+      note_callers(frame, round);
+      return slot - 1;
+    }
+    restore_frame_pointer(frame, known.rule, address, end);
+    frame.stack_pointer = address;
+    frame.return_address = read_word(slot);
+  }
+  return 0;
 }
 
 std::uint64_t ended_up_to(std::uint64_t stack_pointer) {
@@ -582,26 +650,7 @@ void forget_callers() {
 void optrace_agent_note_callers(std::uint64_t slot, std::uint64_t frame_pointer,
                                 std::uint32_t round) {
   using namespace optrace::agent;
-  const ThreadBuffer& buffer = thread_buffer();
-  if (!recorded || buffer.round == kUnrecorded) {
-    return;
-  }
-  PythonStack* const stack = buffer.python;
-  if (stack == nullptr || stack->round != round || stack->in_use) {
-    CallerFrame frames[kMaxCallers];
-    Callers callers{frames, kMaxCallers};
-    find_callers(slot, frame_pointer, 0, callers);
-    while (callers.count > 0) {
-      record_caller(round, frames[--callers.count]);
-    }
-    return;
-  }
-  const StackUse use(*stack);
-  Callers callers{stack->callers, PythonStack::kMaxCallers};
-  find_callers(slot, frame_pointer, stack->running_loop, callers);
-  PythonMerge merge(round, *stack, callers);
-  merge.record();
-  merge.record_rest();
+  note_callers(frame_of_caller(slot, frame_pointer), round);
 }
 
 void optrace_agent_record_python(std::uint64_t slot, std::uint64_t frame_pointer,
@@ -618,7 +667,7 @@ void optrace_agent_record_python(std::uint64_t slot, std::uint64_t frame_pointer
     return;
   }
   Callers callers{stack->callers, recorded ? PythonStack::kMaxCallers : 0};
-  find_callers(slot, frame_pointer, stack->running_loop, callers);
+  find_callers(frame_of_caller(slot, frame_pointer), stack->running_loop, callers);
   PythonMerge(round, *stack, callers).record();
 }
 

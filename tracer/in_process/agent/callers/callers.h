@@ -17,11 +17,20 @@ bool make_caller_tables();
 /// Adds code (run-time addresses) of CPython's evaluation loop, whose frames run Python functions.
 void add_evaluation_loop(std::uint64_t first, std::uint64_t last);
 
+/// Adds a module with probes: the run-time addresses of its segments.
+void add_probed_module(std::uint64_t first, std::uint64_t last);
+
 /// Turns the recording of callers on or off. It is on initially.
 void record_callers(bool on);
 
 /// Forgets which callers have probes. Must not be called while recording.
 void forget_callers();
+
+/// Records the callers without a probe of a call that a library without probes makes known.
+/// `frame_address` is that of the function that has been told, which keeps a frame pointer. Returns
+/// an address below which all frames have ended: just below the return slot of the nearest function
+/// in a module with probes. Returns 0 if the frames up to there can't be unwound.
+std::uint64_t note_callers_of_library(std::uint64_t frame_address, std::uint32_t round);
 
 /// Returns the highest return slot above `stack_pointer` of a call that has ended, or that address
 /// if there is none. The thread's last events show the calls; the slot of one that has not ended

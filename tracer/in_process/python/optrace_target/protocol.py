@@ -26,6 +26,7 @@ class Message:
 class Order:
     """The kinds of messages from the command: values of Key.ORDER."""
 
+    LOAD = "load"  # Load the agents.
     PREPARE = "prepare"
     RECORD = "record"
     DESCRIBE = "describe"

@@ -1,7 +1,9 @@
 """The sequence of traced calls, from finding torch to writing the recordings.
 
-The command sends one request that applies to all calls, and then orders, each with one answer:
+The command sends one request that applies to all calls, and then orders, each with one answer
+except the first and the last:
 
+    {"order": "load", ...}                                               none
     {"order": "prepare", "op": ..., "backward": ..., "requires_grad": ...,
      "shapes": [[name, [2, 3]]], "dtypes": [[name, "float16"]], "input": ...,
      "compare": ..., "compile": ...}        "ready", its number, the modules that it loaded
@@ -9,6 +11,8 @@ The command sends one request that applies to all calls, and then orders, each w
     {"order": "describe", "call": n}                                     "meta"
     {"order": "finish"}                                                  none: the process ends
 
+"load" is sent only before the first call on a GPU: a plan of cuDNN that the first, unrecorded run
+creates is known if the agents are loaded by then. Elsewhere, the agents are loaded by "record".
 Calls are numbered from 0 in the order in which they became ready. An order that fails is answered
 by a "problem", and further orders may follow. With "compile", torch.compile compiles the call
 before it is ready. With "compare", a call is run twice before it is
@@ -64,6 +68,9 @@ def _trace(channel):
         message = channel.receive()
         if message[Key.ORDER] == Order.FINISH:
             return
+        if message[Key.ORDER] == Order.LOAD:
+            tracer.load_agents(message)
+            continue
         try:
             answer, values = orders[message[Key.ORDER]](message)
         except Problem as problem:
@@ -83,7 +90,7 @@ class _Tracer:
         self._warnings = warnings
         self._resolver = Resolver(torch, request[Key.SAMPLES], request[Key.DEVICE])
         self._calls = []
-        self._agent = None  # Loaded for the first recording.
+        self._agent = None
 
     def prepare(self, order):
         from .call_options import CallOptions
@@ -101,7 +108,9 @@ class _Tracer:
         return Message.READY, {Key.CALL: len(self._calls) - 1, Key.MODULES: modules}
 
     def record(self, order):
-        agent, call = self._load_agent(order), self._calls[order[Key.CALL]]
+        self.load_agents(order)
+        agent, call = self._agent, self._calls[order[Key.CALL]]
+        gc.disable()  # A collection during a recording would be recorded.
         for plan in order[Key.PLANS]:
             agent.place(plan)
         self._torch.manual_seed(0)
@@ -136,20 +145,19 @@ class _Tracer:
         prepared.call = None  # Frees its tensors, which are no longer needed.
         return Message.META, {Key.META: meta}
 
-    def _load_agent(self, order):
-        if self._agent is None:
-            from .agent import Agent
+    def load_agents(self, order):
+        """Loads the agents unless they are loaded."""
+        if self._agent is not None:
+            return
+        from .agent import Agent
 
-            self._agent = Agent(self._request[Key.AGENT], self._request[Key.USE_JUMPS])
-            if order[Key.OP_AGENT]:
-                self._warnings += self._agent.record_ops(order[Key.OP_AGENT],
-                                                         order[Key.TENSORS])
-            if order[Key.ACTIVITY_AGENT]:
-                self._warnings += self._agent.record_device_activity(order[Key.ACTIVITY_AGENT])
-            if order[Key.CUDA_CALLS_AGENT]:
-                self._warnings += self._agent.record_cuda_calls(order[Key.CUDA_CALLS_AGENT])
-            gc.disable()  # A collection during a recording would be recorded.
-        return self._agent
+        self._agent = Agent(self._request[Key.AGENT], self._request[Key.USE_JUMPS])
+        if order[Key.OP_AGENT]:
+            self._warnings += self._agent.record_ops(order[Key.OP_AGENT], order[Key.TENSORS])
+        if order[Key.ACTIVITY_AGENT]:
+            self._warnings += self._agent.record_device_activity(order[Key.ACTIVITY_AGENT])
+        if order[Key.CUDA_CALLS_AGENT]:
+            self._warnings += self._agent.record_cuda_calls(order[Key.CUDA_CALLS_AGENT])
 
 
 class _PreparedCall:
