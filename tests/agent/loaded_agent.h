@@ -64,6 +64,8 @@ struct Agent {
       symbol<decltype(optrace_agent_read_counters)>(library, "optrace_agent_read_counters");
   decltype(optrace_agent_redirect)* redirect =
       symbol<decltype(optrace_agent_redirect)>(library, "optrace_agent_redirect");
+  decltype(optrace_agent_redirect_loaded)* redirect_loaded =
+      symbol<decltype(optrace_agent_redirect_loaded)>(library, "optrace_agent_redirect_loaded");
   decltype(optrace_agent_restore)* restore =
       symbol<decltype(optrace_agent_restore)>(library, "optrace_agent_restore");
 

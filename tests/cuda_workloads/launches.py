@@ -2,13 +2,14 @@
 """launches.py REPORT.json: prints the kernels that PyTorch's own ops launched, as JSON.
 
 One entry for each op, kernel and size: [op or autograd node, kernel without its template arguments,
-grid, block], in order. Kernels of cuDNN and cuBLAS are left out, since a dry run has none.
+grid, block], in order. Kernels of CUDA's libraries are left out, since a dry run has none, and
+those that PyTorch compiles at run time.
 """
 import json
 import re
 import sys
 
-OF_LIBRARIES = re.compile("cudnn|cutlass|xmma|cublas|convolve|nvjet")
+OWN = re.compile("(at|at_cuda_detail|pytorch_flash)::|(indexing_backward|softmax_warp)_")
 
 
 def launches(report):
@@ -18,11 +19,13 @@ def launches(report):
         frame, op = pending.pop()
         op = frame["op"] or op
         pending += [(child, op) for child in frame["children"]]
-        if frame["layer"] == "device" and not OF_LIBRARIES.search(frame["name"]):
-            kernel = frame["name"].replace("(anonymous namespace)::", "").split("<")[0]
+        kernel = frame["name"].replace("(anonymous namespace)::", "").split("<")[0]
+        if frame["layer"] == "device" and OWN.match(kernel):
             found |= {(op, kernel, tuple(launch["grid"]), tuple(launch["block"]))
                       for launch in frame["detail"].get("launches", [])}
-    return [[op, kernel, list(grid), list(block)] for op, kernel, grid, block in sorted(found, key=str)]
+    # Some launches have no op.
+    return [[op, kernel, list(grid), list(block)]
+            for op, kernel, grid, block in sorted(found, key=str)]
 
 
 if __name__ == "__main__":

@@ -67,6 +67,8 @@ constexpr std::array kRules = {
     CallRule{"cusparse",
              "cusparse(SpMM|SpMV|SpSV|SpSM|SDDMM|SpMMOp)(_preprocess|_analysis|_solve)?",
              CallBehaviour::compute},
+    CallRule{"cusparse", "cusparseSpGEMM(reuse)?_(workEstimation|estimateMemory|nnz|compute|copy)",
+             CallBehaviour::implemented},
     CallRule{"cusparse",
              "cusparse(X(coo2csr|csrsort|coosortBy(Row|Column))|CreateIdentityPermutation)",
              CallBehaviour::compute},
@@ -84,6 +86,12 @@ constexpr std::array kRules = {
     CallRule{"curand", "curandGenerate(Uniform|Normal|LogNormal|Poisson|LongLong)?(Double)?",
              CallBehaviour::compute},
 
+    CallRule{"cudnn",
+             "cudnn(BatchNormalization(Forward|Backward)[A-Za-z]*|CTCLoss(_v8)?"
+             "|Convolution(Forward|BiasActivationForward|BackwardData|BackwardFilter)"
+             "|(Activation|Pooling|Softmax)Forward|RNN(Forward|Backward(Data|Weights)_v8)"
+             "|SetDropoutDescriptor|SpatialTf[A-Za-z]+)",
+             CallBehaviour::implemented},
     CallRule{"cudnn", "cudnnCreate[A-Za-z0-9]*", CallBehaviour::create},
     CallRule{"cudnn", "cudnnDestroy[A-Za-z0-9]*", CallBehaviour::destroy},
     CallRule{"cudnn", "cudnnGet(Version|MaxDeviceVersion)", CallBehaviour::value, "CUDNN_VERSION"},
@@ -135,6 +143,7 @@ bool fits(const DeviceFamily& family, const CallRule& rule, const Prototype& pro
   const auto& parameters = prototype.parameters;
   switch (rule.behaviour) {
     case CallBehaviour::unimplemented:
+    case CallBehaviour::implemented:
       return true;
     case CallBehaviour::value:
       decision.value = rule.detail;

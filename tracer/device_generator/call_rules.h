@@ -19,6 +19,8 @@ enum class CallBehaviour {
   size,
   /// Records scalar and enum arguments. Outputs are in device memory and become zeros.
   compute,
+  /// The emulated device implements it; the calls of the real function are recorded.
+  implemented,
   set,    ///< Changes settings that only the library itself would use.
   value,  ///< Returns a plain value.
 };

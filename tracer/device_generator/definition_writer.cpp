@@ -76,6 +76,7 @@ std::string body_of(const DeviceFamily& family, const Prototype& prototype,
   std::string body;
   switch (decision.behaviour) {
     case CallBehaviour::unimplemented:
+    case CallBehaviour::implemented:
       break;
     case CallBehaviour::create: {
       const std::size_t at = decision.filled.front();

@@ -34,9 +34,10 @@ std::string write_forwarders(const DeviceFamily& family, std::span<const std::st
   EnumeratorNames names;
   std::string functions, rows;
   for (const Prototype& prototype : prototypes) {
-    if (prototype.result != family.status ||
-        decide(family, prototype).behaviour != CallBehaviour::compute)
-      continue;
+    const CallBehaviour behaviour = decide(family, prototype).behaviour;
+    const bool computes =
+        behaviour == CallBehaviour::compute || behaviour == CallBehaviour::implemented;
+    if (prototype.result != family.status || !computes) continue;
     functions += forwarder(family, prototype, names);
     rows += fmt::format(
         "    {{\"{0}\", reinterpret_cast<void*>(&forward_{0}), "

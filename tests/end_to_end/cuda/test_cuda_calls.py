@@ -40,13 +40,24 @@ def bad():
     a, b = (torch.ones(shape, dtype=torch.int8, device="cuda") for shape in ((16, 32), (16, 24)))
     torch._int_mm(a.t(), b)
 
-for work in (convolution, attention, product, batched, epilogue, transformed, bad):
+def normalized():
+    torch.nn.BatchNorm2d(4).cuda()(random(2, 4, 8, 8).contiguous(memory_format=torch.channels_last))
+
+def recurrent():
+    torch.nn.LSTM(8, 8).cuda()(random(3, 2, 8))
+
+def decomposed():
+    torch.linalg.cholesky(random(8, 8))
+
+for work in (convolution, attention, product, batched, epilogue, transformed, bad, normalized,
+             recurrent, decomposed):
     try:
         work()
     except RuntimeError as error:
         print(work.__name__, str(error).splitlines()[0])
 """
-FUNCTIONS = ("convolution", "attention", "product", "batched", "epilogue", "transformed", "bad")
+FUNCTIONS = ("convolution", "attention", "product", "batched", "epilogue", "transformed", "bad",
+             "normalized", "recurrent", "decomposed")
 
 
 def library_calls(report):
@@ -122,6 +133,21 @@ def test_products(both):
     (expected,) = [call for name, call, _ in told["epilogue"] if name == "cublasLtMatmul"]
     assert without(fused, "algorithm") == without(expected, "algorithm", "heuristic")
     assert fused["epilogue"] == "gelu_bias"
+
+
+def test_calls_of_functions_that_the_emulation_implements(both):
+    recorded, _, _ = both[1]
+    for function, expected in (("normalized", "cudnnBatchNormalizationForwardTrainingEx"),
+                               ("recurrent", "cudnnRNNForward")):
+        assert expected in [name for name, _, _ in recorded[function]], recorded[function]
+
+
+def test_calls_from_a_library_that_pytorch_loads_later(both):
+    """libtorch_cuda_linalg.so, which the first decomposition loads."""
+    (told, *_), (recorded, *_) = both
+    for calls in (told, recorded):
+        (call,) = [call for name, call, _ in calls["decomposed"] if name == "cusolverDnXpotrf"]
+        assert call["n"] == 8
 
 
 def test_calls_hang_under_who_makes_them(both):

@@ -173,3 +173,18 @@ def test_a_training_script_launches_what_it_did_on_an_h200(optrace, python, tmp_
     assert all(kernel.endswith("::vectorized_elementwise_kernel") for _, kernel, *_ in gone)
     assert sorted(grid for _, _, [grid, _, _], _ in gone) == \
         sorted((grid + 1) // 2 for _, _, [grid, _, _], _ in new)
+
+
+def test_the_newest_torch_launches_what_an_h200_did(optrace, newest_python, tmp_path):
+    """The H200's torch is older; its kernels for the other workloads were others."""
+    recorded = json.loads((FIXTURES / "h200-workloads.json").read_text())
+    report = tmp_path / "report.json"
+    names = ["adam", "add_broadcast", "attention_flash", "batch_norm_training", "cholesky",
+             "conv2d", "fft_complex", "mm", "softmax", "sorting", "unique_and_search"]
+    result = optrace("run", f"--dry-run=sm_90,sms={recorded['about']['multiprocessors']}",
+                     "--python", newest_python, "--format", "json", "-o", report,
+                     WORKLOADS / "run_workloads.py", *names, timeout=400)
+    assert result.returncode == 0, result.stderr
+    reports = record.workload_reports(json.loads(report.read_text()))
+    for name in names:
+        assert launches(reports[name]) == recorded["workloads"][name], name

@@ -611,6 +611,15 @@ int optrace_agent_redirect(const void* inside, const optrace_agent_redirection* 
   return watch_forks() ? redirect_imports(inside, redirections, count) : -ENOMEM;
 }
 
+int optrace_agent_redirect_loaded(const void* inside, const optrace_agent_redirection* redirections,
+                                  std::uint32_t count) {
+  const OnlyCall call;
+  if (!call) {
+    return -EBUSY;
+  }
+  return are_in_use(redirections, count) ? redirect_imports(inside, redirections, count) : 0;
+}
+
 int optrace_agent_restore(const optrace_agent_redirection* redirections, std::uint32_t count) {
   const OnlyCall call;
   return call ? restore_imports(redirections, count) : -EBUSY;

@@ -1,3 +1,4 @@
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -21,9 +22,6 @@ void capture_library_call(const std::string&) {}
 namespace optrace::cuda_calls {
 namespace {
 
-using Redirect = int (*)(const void* inside, const optrace_agent_redirection* redirections,
-                         std::uint32_t count);
-
 /// Never destroyed, because the agent restores the redirections when the process ends.
 std::vector<optrace_agent_redirection>& redirections() {
   static auto* const all = new std::vector<optrace_agent_redirection>;
@@ -31,7 +29,7 @@ std::vector<optrace_agent_redirection>& redirections() {
 }
 
 /// Returns the agent's result. Waits up to a tenth of a second if another thread is in the agent.
-int redirect_in(const void* inside, Redirect redirect) {
+int redirect_in(const void* inside, Redirect* redirect) {
   constexpr int kMaxTries = 200;
   constexpr unsigned kMicroseconds = 500;
   int result = -EBUSY;
@@ -71,22 +69,8 @@ bool is_of_cuda(const std::string& path) {
   return false;
 }
 
-}  // namespace
-
-bool add(Forwards forwards) {
-  redirections().insert(redirections().end(), forwards.first, forwards.first + forwards.count);
-  return true;
-}
-
-}  // namespace optrace::cuda_calls
-
-extern "C" int optrace_cuda_calls_start(
-    const optrace_device_functions* functions,
-    int (*redirect)(const void* inside, const optrace_agent_redirection* redirections,
-                    std::uint32_t count)) {
-  using namespace optrace::cuda_calls;
-  if (redirect == nullptr) return -EINVAL;
-  if (const int refused = optrace_device_use(functions); refused != 0) return refused;
+/// Returns the number of import table entries changed, or an error.
+int redirect_in_all(Redirect* redirect) {
   std::vector<Module> modules;
   ::dl_iterate_phdr(add_module, &modules);
   int changed = 0;
@@ -97,4 +81,44 @@ extern "C" int optrace_cuda_calls_start(
     changed += entries;
   }
   return changed;
+}
+
+std::atomic<Redirect*> redirect_loaded{nullptr};
+
+// The constructor of at::DynamicLibrary, by which PyTorch loads libraries:
+// DynamicLibrary(const char* name, const char* other_name, bool leaks).
+void (*original_load)(void* library, const char* name, const char* other_name,
+                      bool leaks) = nullptr;
+
+void load(void* library, const char* name, const char* other_name, bool leaks) {
+  original_load(library, name, other_name, leaks);
+  try {
+    redirect_in_all(redirect_loaded.load());
+  } catch (...) {
+    return;  // Out of memory: the calls from this library are not recorded.
+  }
+}
+
+const optrace_agent_redirection kLoad = {"_ZN2at14DynamicLibraryC1EPKcS2_b",
+                                         reinterpret_cast<void*>(&load),
+                                         reinterpret_cast<void**>(&original_load)};
+[[maybe_unused]] const bool added = add({&kLoad, 1});
+
+}  // namespace
+
+bool add(Forwards forwards) {
+  redirections().insert(redirections().end(), forwards.first, forwards.first + forwards.count);
+  return true;
+}
+
+}  // namespace optrace::cuda_calls
+
+extern "C" int optrace_cuda_calls_start(const optrace_device_functions* functions,
+                                        optrace::cuda_calls::Redirect* redirect,
+                                        optrace::cuda_calls::Redirect* redirect_loaded) {
+  using namespace optrace::cuda_calls;
+  if (redirect == nullptr || redirect_loaded == nullptr) return -EINVAL;
+  if (const int refused = optrace_device_use(functions); refused != 0) return refused;
+  optrace::cuda_calls::redirect_loaded = redirect_loaded;
+  return redirect_in_all(redirect);
 }

@@ -12,6 +12,10 @@
 
 namespace optrace::cuda_calls {
 
+/// Type of optrace_agent_redirect.
+using Redirect = int(const void* inside, const optrace_agent_redirection* redirections,
+                     std::uint32_t count);
+
 /// The redirections for one library.
 struct Forwards {
   const optrace_agent_redirection* first;
@@ -30,11 +34,11 @@ struct optrace_device_functions;
 
 /// From now on, until the agent restores what it redirected, calls from all modules except CUDA's
 /// own are recorded through `functions` (tracer/emulated_device/device/device.h) while the agent
-/// records. `redirect` is optrace_agent_redirect. Returns the number of import table entries
-/// changed, or the error of `redirect`.
-OPTRACE_AGENT_EXPORT int optrace_cuda_calls_start(
-    const struct optrace_device_functions* functions,
-    int (*redirect)(const void* inside, const struct optrace_agent_redirection* redirections,
-                    std::uint32_t count));
+/// records; also those from libraries that PyTorch loads later, such as libtorch_cuda_linalg.so.
+/// `redirect` is optrace_agent_redirect, `redirect_loaded` is optrace_agent_redirect_loaded.
+/// Returns the number of import table entries changed, or the error of `redirect`.
+OPTRACE_AGENT_EXPORT int optrace_cuda_calls_start(const struct optrace_device_functions* functions,
+                                                  optrace::cuda_calls::Redirect* redirect,
+                                                  optrace::cuda_calls::Redirect* redirect_loaded);
 
 }  // extern "C"

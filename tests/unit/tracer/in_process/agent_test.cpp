@@ -1712,6 +1712,38 @@ TEST_CASE("what a library calls back is told from what has been called earlier")
   CHECK(record->return_address == device->stack_pointer);
 }
 
+namespace {
+
+// Its last arguments are in the stack, at and below the return slot of what its caller called
+// before.
+[[gnu::noinline]] void note_device_call(long, long, long, long, long, long, long, long, long, long,
+                                        long number) {
+  CHECK(agent().note(recording::kDeviceCall, 0, as_number(__builtin_frame_address(0)),
+                     static_cast<std::uint64_t>(number)) == 0);
+}
+
+void call_and_note() {
+  REQUIRE(targets().plain(1) == 2);
+  note_device_call(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11);
+}
+
+}  // namespace
+
+TEST_CASE("what a library calls back is told from calls whose slots are overwritten") {
+  const ProbesGoAtTheEnd guard;
+  const PlanFile file(all_targets());
+  REQUIRE(agent().place(file.path(), 1) > 0);
+  REQUIRE(agent().start() == 0);
+  targets().registers_changed_by(&call_and_note, 0);  // Can't be unwound.
+  REQUIRE(agent().stop() == 0);
+  const std::string bytes = write_recording();
+  const RawRecording raw(bytes);
+  const auto& events = raw.threads.at(0).events;
+  REQUIRE(events.size() == 2);
+  CHECK(events[1].stack_pointer == events[0].stack_pointer);
+  CHECK(events[1].return_address == 11);
+}
+
 TEST_CASE("without Python in the process, Python events are refused") {
   CHECK(agent().python(1) == -ENOSYS);
 }

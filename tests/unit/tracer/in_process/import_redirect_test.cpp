@@ -203,6 +203,18 @@ TEST_CASE("one entry is redirected once, and again only to the same replacement"
   CHECK(importing.is_as_it_was());
 }
 
+TEST_CASE("a library that is loaded later is redirected only while the earlier ones are") {
+  const Importing importing(a_library());
+  REQUIRE(agent().redirect(importing.inside, kAll.data(), kCount) >= 5);
+  const Importing later(OPTRACE_IMPORTING_AT_ONCE);
+  CHECK(agent().redirect_loaded(later.inside, kAll.data(), kCount) >= 4);
+  CHECK(later.calls_double(4) == 1008);
+  REQUIRE(agent().restore(nullptr, 0) == 0);
+  CHECK(agent().redirect_loaded(later.inside, kAll.data(), kCount) == 0);
+  CHECK(later.is_as_it_was());
+  CHECK(importing.is_as_it_was());
+}
+
 TEST_CASE("what can't be redirected is refused, or found nowhere") {
   const Importing importing(a_library());
   IntFunction* original = nullptr;

@@ -182,6 +182,11 @@ struct optrace_agent_redirection {
 OPTRACE_AGENT_EXPORT int optrace_agent_redirect(
     const void* inside, const struct optrace_agent_redirection* redirections, std::uint32_t count);
 
+/// Redirects the imports of a module that was loaded after optrace_agent_redirect had been called
+/// with the same arguments. Does nothing if all of its entries have been restored since.
+OPTRACE_AGENT_EXPORT int optrace_agent_redirect_loaded(
+    const void* inside, const struct optrace_agent_redirection* redirections, std::uint32_t count);
+
 /// Restores the entries redirected to these replacements, or all entries if null;
 /// optrace_agent_remove does the latter. A thread may still be executing a replacement afterwards,
 /// and the originals stay valid. Returns the number of entries that other code has changed since

@@ -590,22 +590,25 @@ int settle_originals(std::uint32_t first_new, const optrace_agent_redirection* r
   return 0;
 }
 
+// Returns true if the entry is redirected to one of the replacements, or to any if null.
+bool is_redirected(const Entry& entry, const optrace_agent_redirection* redirections,
+                   std::uint32_t count) {
+  bool meant = redirections == nullptr;
+  for (std::uint32_t i = 0; i < count && !meant; ++i) {
+    meant = redirections[i].replacement == entry.replacement;
+  }
+  return meant && entry.state == EntryState::redirected;
+}
+
 int restore_module(ModuleEntries& module, const optrace_agent_redirection* redirections,
                    std::uint32_t count) {
-  const auto is_meant = [&](const Entry& entry) {
-    bool meant = redirections == nullptr;
-    for (std::uint32_t i = 0; i < count && !meant; ++i) {
-      meant = redirections[i].replacement == entry.replacement;
-    }
-    return meant && entry.state == EntryState::redirected;
-  };
   const WritableEntries writable(module);
   if (writable.error() != 0) {
     return -writable.error();
   }
   for (std::uint64_t i = 0; i < module.entries.count; ++i) {
     Entry& entry = module.entries[i];
-    if (is_meant(entry)) {
+    if (is_redirected(entry, redirections, count)) {
       restore(entry);
     }
   }
@@ -613,6 +616,17 @@ int restore_module(ModuleEntries& module, const optrace_agent_redirection* redir
 }
 
 }  // namespace
+
+bool are_in_use(const optrace_agent_redirection* redirections, std::uint32_t count) {
+  for (std::uint32_t i = 0; i < module_count; ++i) {
+    for (std::uint64_t j = 0; j < modules[i].entries.count; ++j) {
+      if (is_redirected(modules[i].entries[j], redirections, count)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
 
 int redirect_imports(const void* inside, const optrace_agent_redirection* redirections,
                      std::uint32_t count) {

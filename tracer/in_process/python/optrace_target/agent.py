@@ -206,8 +206,10 @@ class Agent:
         """
         try:
             start = ctypes.PyDLL(path).optrace_cuda_calls_start
-            redirect = ctypes.cast(self._library.optrace_agent_redirect, ctypes.c_void_p)
-            result = start(ctypes.byref(self._device_functions()), redirect)
+            redirect = [ctypes.cast(function, ctypes.c_void_p) for function in (
+                self._library.optrace_agent_redirect,
+                self._library.optrace_agent_redirect_loaded)]
+            result = start(ctypes.byref(self._device_functions()), *redirect)
             if result < 0:
                 raise OSError(-result, os.strerror(-result))
         except (OSError, AttributeError) as error:
