@@ -90,7 +90,7 @@ constexpr std::array kRules = {
              "cudnn(BatchNormalization(Forward|Backward)[A-Za-z]*|CTCLoss(_v8)?"
              "|Convolution(Forward|BiasActivationForward|BackwardData|BackwardFilter)"
              "|(Activation|Pooling|Softmax)Forward|RNN(Forward|Backward(Data|Weights)_v8)"
-             "|SetDropoutDescriptor|SpatialTf[A-Za-z]+)",
+             "|SpatialTf[A-Za-z]+)",
              CallBehaviour::implemented},
     CallRule{"cudnn", "cudnnCreate[A-Za-z0-9]*", CallBehaviour::create},
     CallRule{"cudnn", "cudnnDestroy[A-Za-z0-9]*", CallBehaviour::destroy},
