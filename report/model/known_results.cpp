@@ -26,8 +26,8 @@ namespace {
 // them, unless they only describe a tensor.
 constexpr std::uint32_t kMaxIntegerSize = 4;
 constexpr auto kAccessors = std::to_array<std::string_view>(
-    {"dim", "ensure_nonempty_dim", "ensure_nonempty_size", "ensure_nonempty_stride", "nbytes",
-     "numel", "size", "storage_offset", "stride"});
+    {"dim", "dim_custom", "ensure_nonempty_dim", "ensure_nonempty_size", "ensure_nonempty_stride",
+     "nbytes", "numel", "numel_custom", "size", "size_custom", "storage_offset", "stride"});
 
 bool is_accessor(std::string_view symbol) {
   const std::string name = qualified_name(symbol);
