@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <span>
 #include <vector>
 
@@ -10,7 +11,7 @@
 namespace optrace {
 namespace {
 
-constexpr int kMaxInstructions = 8;
+constexpr std::size_t kMaxInstructions = 8;
 
 ZydisRegister whole(ZydisRegister part) {
   return ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, part);
@@ -42,7 +43,7 @@ bool tests_result(const ModuleSymbols& module, std::uint64_t return_address) {
   ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
   auto code = module.code(return_address, kMaxInstructions * ZYDIS_MAX_INSTRUCTION_LENGTH);
   ResultCopies copies;
-  for (int i = 0; i < kMaxInstructions; ++i) {
+  for (std::size_t i = 0; i < kMaxInstructions; ++i) {
     ZydisDecodedInstruction instruction;
     std::array<ZydisDecodedOperand, ZYDIS_MAX_OPERAND_COUNT> all{};
     if (!ZYAN_SUCCESS(
