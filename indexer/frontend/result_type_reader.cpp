@@ -61,7 +61,7 @@ std::optional<ResultType> scalar_type(CXType written) {
   ResultType found{.form = *form,
                    .size = static_cast<std::uint32_t>(size),
                    .name = *form == ResultForm::pointer
-                               ? "pointer"
+                               ? std::string(kPointerType)
                                : without_const(take(clang_getTypeSpelling(type))),
                    .enumerators = {},
                    .value_form = *form};

@@ -21,6 +21,9 @@ enum class ResultForm : char {
   optional = 'o',
 };
 
+/// The name of the type of every pointer: an index does not have what it points to.
+inline constexpr std::string_view kPointerType = "pointer";
+
 /// A named value of an enumeration.
 struct Enumerator {
   std::string name;

@@ -32,12 +32,18 @@ std::string returned_by(const Frame& frame) {
 /// Returns true if what the frame's function returned is an enumeration: a choice among several.
 bool is_choice(const Frame& frame) {
   const nlohmann::json& returned = object_at(frame.detail, "returned");
-  if (describes_tensor(text_at(returned, "type"))) return false;
-  for (const nlohmann::json& value : list_at(returned, "values"))
-    if (value.is_object() && value.value("value", nlohmann::json()).is_number() &&
-        !text_at(value, "name").empty())
-      return true;
-  return false;
+  const std::string type = text_at(returned, "type");
+  return !describes_tensor(type) &&
+         std::ranges::any_of(list_at(returned, "values"), [&](const nlohmann::json& value) {
+           return value.is_object() && is_enumerator(value, type);
+         });
+}
+
+bool has_named_value(const Frame& frame) {
+  return std::ranges::any_of(list_at(object_at(frame.detail, "returned"), "values"),
+                             [](const nlohmann::json& value) {
+                               return value.is_object() && !text_at(value, "name").empty();
+                             });
 }
 
 /// Returns `use_cudnn` for `at::native::ConvParams<…>::use_cudnn`.
@@ -66,17 +72,16 @@ const Frame* find_choice(const Frame& frame) {
   return nullptr;
 }
 
-/// Returns `use_cudnn false` for each function below a frame with a known value, in the order of
-/// calls.
+/// Returns `use_cudnn false` for each function below a frame that returned a value with a name, in
+/// the order of calls. Other values are counts and sizes.
 std::vector<std::string> decisions_below(const Frame& frame) {
   std::vector<std::string> texts;
   std::vector<std::pair<const Frame*, std::size_t>> pending{{&frame, 0}};
   while (!pending.empty() && texts.size() < kMaxDecisions) {
     const auto [at, depth] = pending.back();
     pending.pop_back();
-    if (at != &frame)
-      if (const std::string value = returned_by(*at); !value.empty())
-        texts.push_back(fmt::format("{} {}", last_name(at->name), value));
+    if (at != &frame && has_named_value(*at))
+      texts.push_back(fmt::format("{} {}", last_name(at->name), returned_by(*at)));
     if (depth == kMaxDepth) continue;
     for (auto child = at->children.rbegin(); child != at->children.rend(); ++child)
       pending.emplace_back(&*child, depth + 1);

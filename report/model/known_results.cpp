@@ -1,8 +1,12 @@
 #include "report/model/known_results.h"
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "indexer/store/index_catalogue.h"
@@ -13,24 +17,45 @@
 #include "platform/installed_torch.h"
 #include "platform/torch_version.h"
 #include "report/model/source_link.h"
+#include "report/model/symbol_name.h"
 
 namespace optrace {
 namespace {
 
-// Larger integers are sizes and counts, and pointers rarely tell what was decided.
+// Larger integers are often sizes and counts. They tell what was decided where the caller compares
+// them, unless they only describe a tensor.
 constexpr std::uint32_t kMaxIntegerSize = 4;
+constexpr auto kAccessors = std::to_array<std::string_view>(
+    {"dim", "dim_custom", "ensure_nonempty_dim", "ensure_nonempty_size", "ensure_nonempty_stride",
+     "nbytes", "numel", "numel_custom", "size", "size_custom", "storage_offset", "stride"});
 
-std::uint32_t recorded_bytes(const ResultType& type) {
+bool is_accessor(std::string_view symbol) {
+  const std::string name = qualified_name(symbol);
+  const std::size_t scope = name.rfind("::");
+  return std::ranges::count(kAccessors,
+                            std::string_view(name).substr(scope == name.npos ? 0 : scope + 2)) != 0;
+}
+
+/// Returns true for functions of the bindings for Python, whose null pointers are exceptions: one
+/// of their parameters is a `PyObject*`.
+bool is_python_binding(std::string_view symbol) {
+  return symbol.find("P7_object") != std::string_view::npos;
+}
+
+RecordedResult recorded_result(std::string_view symbol, const ResultType& type) {
   switch (type.form) {
     case ResultForm::pointer:
-      return 0;
+      if (is_python_binding(symbol)) return {};
+      return {.bytes = type.size, .is_pointer = true, .if_tested = true};
     case ResultForm::signed_integer:
     case ResultForm::unsigned_integer:
-      return type.size <= kMaxIntegerSize ? type.size : 0;
+      if (type.size <= kMaxIntegerSize) return {.bytes = type.size};
+      if (is_accessor(symbol)) return {};
+      return {.bytes = type.size, .is_pointer = false, .if_tested = true};
     case ResultForm::optional:
-      return type.size + 1;  // The byte after the value says whether there is one.
+      return {.bytes = type.size + 1};  // The byte after the value says whether there is one.
     default:
-      return type.size;
+      return {.bytes = type.size};
   }
 }
 
@@ -41,10 +66,10 @@ KnownResults results_of(const std::string& version, const std::string& git_versi
     return {};
   const std::optional<FileState> state = state_of(found->path());
   if (!state) return {};
-  return {.bytes = [index = std::make_shared<const Index>(std::move(*found))](
-                       std::string_view symbol) -> std::uint32_t {
+  return {.of = [index = std::make_shared<const Index>(std::move(*found))](
+                    std::string_view symbol) -> RecordedResult {
             const auto type = index->result_type_of(canonical_symbol(symbol));
-            return type ? recorded_bytes(*type) : 0;
+            return type ? recorded_result(symbol, *type) : RecordedResult{};
           },
           .identity = text_of(*state)};
 }

@@ -7,8 +7,10 @@
 
 namespace optrace {
 
-/// Returns the functions of this Python's torch whose result is a boolean, an enumeration, a small
-/// integer or an optional of one of them, as the torch's index has them. Empty if no index of that
+/// Returns what is recorded of the results of this Python's torch's functions, as the torch's index
+/// has their types: booleans, enumerations, integers of at most 4 bytes and optionals of one of
+/// them; and, where the caller tests or compares the result, integers of 8 bytes and whether a
+/// pointer is null. Empty if no index of that
 /// torch has the types of results. Throws Error(usage) if the torch can't be examined.
 KnownResults known_results(const std::filesystem::path& python);
 

@@ -64,14 +64,18 @@ json returned_values(const ResultType& type, std::span<const ReturnTally> tallie
   return returned;
 }
 
+bool is_enumerator(const json& value, const std::string& type) {
+  const auto number = value.find("value");
+  return number != value.end() && number->is_number() && type != kPointerType &&
+         !text_at(value, "name").empty();
+}
+
 std::string value_text(const json& value, const std::string& type) {
   const std::string name = text_at(value, "name");
   const auto number = value.find("value");
   if (name.empty()) return number == value.end() ? "?" : number->dump();
-  // Only the enumerators of an enumeration have a scope.
-  const bool is_enumerator = number != value.end() && number->is_number() && name != "null" &&
-                             name != "not null" && type.find('<') == std::string::npos;
-  return is_enumerator ? fmt::format("{}::{}", last_name(type), name) : name;
+  const bool has_scope = is_enumerator(value, type) && type.find('<') == std::string::npos;
+  return has_scope ? fmt::format("{}::{}", last_name(type), name) : name;
 }
 
 DecidedValues decided_values(const json& detail, std::uint64_t calls) {

@@ -203,6 +203,19 @@ std::vector<std::uint32_t> align_entries(const Entries& left, const Entries& rig
   return align(numbered(left, 0), numbered(right, shift), kMaxDifferences);
 }
 
+// Returns the innermost caller of an entry that is this function, up to `outermost`, which may be
+// kNone. Returns kNone if none is.
+std::uint32_t find_true_caller(const Truth& truth, const std::vector<std::uint64_t>& numbers,
+                               std::uint32_t entry, std::uint64_t function,
+                               std::uint32_t outermost) {
+  for (std::uint32_t caller = truth.entries[entry].parent; caller != kNone;
+       caller = truth.entries[caller].parent) {
+    if (numbers[truth.entries[caller].function] == function) return caller;
+    if (caller == outermost) break;
+  }
+  return kNone;
+}
+
 struct Comparison {
   nlohmann::json counts;
   bool differs = false;
@@ -290,6 +303,8 @@ Comparison compare(const Trace& trace, const Truth& truth) {
   std::uint64_t entered_before = 0;  // Entries whose parent was entered before recording.
   std::uint64_t by_function = 0;
   std::uint64_t parents_only_recorded = 0;
+  std::uint64_t callers_without_probe = 0;
+  std::uint64_t wrong_callers = 0;  // Parents without a probe that the truth does not have.
   const std::set<std::uint32_t> matched_entries(match.begin(), match.end());
   for (std::uint32_t i = 0; i < events.size(); ++i) {
     if (match[i] == kNone) continue;
@@ -330,9 +345,23 @@ Comparison compare(const Trace& trace, const Truth& truth) {
       continue;
     }
     const TruthEntry& entry = truth.entries[part.entries[match[i]]];
-    const bool was_jump =
-        true_parent != kNone && entry.how != "turn" &&
-        truth.entries[part.entries[true_parent]].stack_pointer == entry.stack_pointer;
+    // The tree also has callers without a probe, whose jumps are tail calls too.
+    std::uint32_t true_caller = true_parent == kNone ? kNone : part.entries[true_parent];
+    if (const std::uint32_t shown = tree.parent_event(event); shown != parent) {
+      true_caller = find_true_caller(truth, truth_numbers, part.entries[match[i]],
+                                     trace_numbers.at(thread->events[shown].what), true_caller);
+      if (true_caller == kNone) {
+        ++wrong_callers;
+        if (wrong_callers <= kMaxExamples) {
+          fmt::print(stderr, "event {}: {} is under {}, which did not call it\n", event,
+                     name_in_trace(event), name_in_trace(shown));
+        }
+        continue;
+      }
+      ++callers_without_probe;
+    }
+    const bool was_jump = true_caller != kNone && entry.how != "turn" &&
+                          truth.entries[true_caller].stack_pointer == entry.stack_pointer;
     const CallTree::Node& node = tree.nodes()[tree.node_of_event(event)];
     if (entry.how == "shift") ++shifts;
     if (entry.how == "turn") {
@@ -353,7 +382,8 @@ Comparison compare(const Trace& trace, const Truth& truth) {
   if (sums.differences != 0) fmt::print(stderr, "the first path that differs: {}\n", sums.first);
   const CallTreeStatistics& statistics = tree.statistics();
   Comparison result;
-  result.differs = wrong != 0 || wrong_tail_calls != 0 || sums.differences != 0;
+  result.differs =
+      wrong != 0 || wrong_tail_calls != 0 || wrong_callers != 0 || sums.differences != 0;
   result.counts = {{"events", events.size()},
                    {"truth_entries", part.functions.size()},
                    {"truth_entries_without_probe", truth.entries.size() - part.functions.size()},
@@ -364,6 +394,8 @@ Comparison compare(const Trace& trace, const Truth& truth) {
                    {"wrong_parents", wrong},
                    {"tail_calls", tail_calls},
                    {"wrong_tail_calls", wrong_tail_calls},
+                   {"callers_without_probe", callers_without_probe},
+                   {"wrong_callers", wrong_callers},
                    {"turns", turns},
                    {"shifts", shifts},
                    {"only_recorded", only_recorded},

@@ -69,7 +69,9 @@ bool FunctionTable::read_returned(const recording::Event& raw, Event& event) con
   if (!plan::is_return(probe.kind)) return false;
   const std::uint64_t unused =
       CHAR_BIT * (sizeof(std::uint64_t) - plan::bytes_returned(probe.kind));
-  const std::uint64_t value = raw.return_address << unused >> unused;
+  std::uint64_t value = raw.return_address << unused >> unused;
+  // Addresses differ in each process.
+  if (probe.kind == plan::ProbeKind::returned_pointer) value = value != 0 ? 1 : 0;
   event.kind = EventKind::returned;
   event.what = static_cast<std::uint32_t>(value);
   event.line = static_cast<std::uint32_t>(value >> 32);

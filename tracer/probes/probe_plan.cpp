@@ -361,7 +361,9 @@ void ProbePlanner::add_return(const ReturnSite& site) {
     patch = Patch::trap_only;
     if (!plan_trap(slot, code)) return;
   }
-  add_probe(slot, code, patch, plan::return_kind(site.bytes));
+  add_probe(slot, code, patch,
+            site.result.is_pointer ? plan::ProbeKind::returned_pointer
+                                   : plan::return_kind(site.result.bytes));
 }
 
 void ProbePlanner::add_probe(Slot& slot, std::span<const std::byte> code, Patch patch,

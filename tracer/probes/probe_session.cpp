@@ -139,10 +139,10 @@ const BranchTargets& ProbeSession::State::branch_targets_of(const ModuleSymbols&
 }
 
 void ProbeSession::State::add_returns(const ModuleSymbols& module, ProbePlanner& planner) const {
-  if (!results.bytes) return;
+  if (!results.of) return;
   // The value belongs to the call of a function with a probe.
-  const ReturnedBytes of_selected = [&](std::string_view symbol) {
-    return selecting_rule(symbol) ? results.bytes(symbol) : 0;
+  const ResultOf of_selected = [&](std::string_view symbol) {
+    return selecting_rule(symbol) ? results.of(symbol) : RecordedResult{};
   };
   for (const ReturnSite& site : find_return_sites(module, of_selected)) planner.add_return(site);
 }
@@ -151,7 +151,7 @@ std::filesystem::path ProbeSession::State::initial_plan(const ModuleSymbols& mod
   ModuleProbes& known = probes_of(module);
   std::filesystem::path path =
       cached_file(module, fmt::format("-{}.{}{}.plan", kSelectionVersion, plan::kVersion,
-                                      results.bytes ? "." + results.identity : ""));
+                                      results.of ? "." + results.identity : ""));
   const bool keep = !path.empty();
   if (keep) {
     auto kept = ProbePlan::open(path);

@@ -11,6 +11,7 @@
 #include "tracer/elf/branch_targets.h"
 #include "tracer/elf/function_jumps.h"
 #include "tracer/elf/near_branches.h"
+#include "tracer/elf/result_use.h"
 
 namespace optrace {
 namespace {
@@ -18,42 +19,44 @@ namespace {
 constexpr std::uint64_t kDirectSize = 5;  // E8 and a 4-byte displacement.
 constexpr std::uint64_t kSlotSize = 6;    // FF 15 and a 4-byte displacement.
 
-/// Returns true if the bytes before `end` look like a call through a register or a pointer in
-/// memory: FF, a ModRM byte with 2 as the operation, and what the latter asks for.
-bool ends_indirect_call(std::span<const std::byte> code, std::size_t end) {
+/// Returns the length of the call through a register or a pointer in memory at the start of
+/// `code`, an FF that a ModRM byte follows: 0 if its operation is not a call, which is 2, or if the
+/// pointer is at an address relative to rip.
+std::size_t length_of_indirect_call(std::span<const std::byte> code) {
   constexpr std::size_t kShortest = 2;
-  constexpr std::size_t kLongest = 7;
-  for (std::size_t length = kShortest; length <= std::min(kLongest, end); ++length) {
-    if (code[end - length] != std::byte{0xFF}) continue;
-    const auto modrm = std::to_integer<unsigned>(code[end - length + 1]);
-    const unsigned mode = modrm >> 6U;
-    const unsigned base = modrm & 7U;
-    constexpr std::size_t kDisplacement[] = {0, 1, 4, 0};  // Its size by mode.
-    const bool relative = mode == 0 && base == 5;          // To rip: a slot names its function.
-    const std::size_t index = mode != 3 && base == 4 ? 1 : 0;
-    if ((modrm >> 3U & 7U) == 2 && !relative && length == kShortest + index + kDisplacement[mode])
-      return true;
-  }
-  return false;
+  const auto modrm = std::to_integer<unsigned>(code[1]);
+  const unsigned mode = modrm >> 6U;
+  const unsigned base = modrm & 7U;
+  constexpr std::size_t kDisplacement[] = {0, 1, 4, 0};  // Its size by mode.
+  const bool relative = mode == 0 && base == 5;          // A slot names its function.
+  const std::size_t index = mode != 3 && base == 4 ? 1 : 0;
+  if ((modrm >> 3U & 7U) != 2 || relative) return 0;
+  return kShortest + index + kDisplacement[mode];
+}
+
+/// Returns true for `test al, al`.
+bool is_boolean_test(std::span<const std::byte> code) {
+  return code.size() >= 2 && code[0] == std::byte{0x84} && code[1] == std::byte{0xC0};
 }
 
 class SiteFinder {
  public:
-  SiteFinder(const ModuleSymbols& module, const ReturnedBytes& returned_bytes)
-      : module_(module), returned_bytes_(returned_bytes) {}
+  SiteFinder(const ModuleSymbols& module, const ResultOf& result_of)
+      : module_(module), result_of_(result_of) {}
 
   std::vector<ReturnSite> run() {
     module_.for_each_name([&](std::uint64_t address, std::string_view symbol) {
-      if (const std::uint32_t bytes = returned_bytes_(symbol)) functions_.emplace(address, bytes);
+      if (const RecordedResult result = result_of_(symbol); result.bytes != 0)
+        functions_.emplace(address, result);
     });
     module_.for_each_slot([&](std::uint64_t slot, std::string_view symbol) {
-      if (const std::uint32_t bytes = returned_bytes_(symbol)) slots_.emplace(slot, bytes);
+      if (const RecordedResult result = result_of_(symbol); result.bytes != 0)
+        slots_.emplace(slot, result);
     });
     if (functions_.empty() && slots_.empty()) return {};
     for (const auto& [address, code] : module_.executable_segments()) {
       find_direct(address, code);
-      find_tested(address, code);
-      if (!slots_.empty()) find_through_slots(address, code);
+      find_indirect(address, code);
     }
     std::ranges::sort(candidates_, {}, &ReturnSite::address);
     const auto repeated = std::ranges::unique(candidates_, {}, &ReturnSite::address);
@@ -69,50 +72,47 @@ class SiteFinder {
       std::memcpy(&distance, &code[opcode + 1], sizeof distance);
       const std::uint64_t end = start + opcode + kDirectSize;
       const std::uint64_t target = end + static_cast<std::uint64_t>(std::int64_t{distance});
-      if (const std::uint32_t bytes = bytes_of(target, end))
-        candidates_.push_back({end, bytes, false});
+      add(end, result_at(target, end));
     });
   }
 
-  /// Returns the bytes that `target` returns: a wanted function, or a stub that jumps to one.
-  std::uint32_t bytes_of(std::uint64_t target, std::uint64_t return_address) {
+  void add(std::uint64_t return_address, const RecordedResult& result) {
+    if (result.bytes != 0 && (!result.if_tested || tests_result(module_, return_address)))
+      candidates_.push_back({return_address, result, false});
+  }
+
+  /// Returns the result of `target`: a wanted function, or a stub that jumps to one.
+  RecordedResult result_at(std::uint64_t target, std::uint64_t return_address) {
     if (const auto known = functions_.find(target); known != functions_.end()) return known->second;
-    if (slots_.empty()) return 0;
-    const auto [known, is_new] = stubs_.try_emplace(target, 0);
+    if (slots_.empty()) return {};
+    const auto [known, is_new] = stubs_.try_emplace(target);
     if (is_new) {
       const auto call = call_target_before(module_, return_address);
-      if (call && !call->name.empty()) known->second = returned_bytes_(call->name);
+      if (call && !call->name.empty()) known->second = result_of_(call->name);
     }
     return known->second;
   }
 
-  void find_through_slots(std::uint64_t start, std::span<const std::byte> code) {
+  /// Finds the calls through slots of the global offset table, and those through registers and
+  /// other pointers, also of virtual functions, whose result is tested at once like a boolean. The
+  /// latter name no function: the value is recorded only if the call enters a function with a
+  /// probe, which tells the type.
+  void find_indirect(std::uint64_t start, std::span<const std::byte> code) {
     for (std::size_t at = 0; at + kSlotSize <= code.size(); ++at) {
       const void* const hit = std::memchr(&code[at], 0xFF, code.size() - kSlotSize + 1 - at);
       if (hit == nullptr) return;
       at = static_cast<std::size_t>(static_cast<const std::byte*>(hit) - code.data());
-      if (code[at + 1] != std::byte{0x15}) continue;
-      std::int32_t distance = 0;
-      std::memcpy(&distance, &code[at + 2], sizeof distance);
-      const std::uint64_t end = start + at + kSlotSize;
-      const auto slot = slots_.find(end + static_cast<std::uint64_t>(std::int64_t{distance}));
-      if (slot != slots_.end()) candidates_.push_back({end, slot->second, false});
-    }
-  }
-
-  /// Finds the calls through registers and pointers, also of virtual functions, whose result is
-  /// tested like a boolean: `test al, al` follows. They name no function. The value is recorded
-  /// only if the call enters a function with a probe, which tells the type.
-  void find_tested(std::uint64_t start, std::span<const std::byte> code) {
-    constexpr std::byte kTest{0x84};
-    constexpr std::byte kLowByteOfRax{0xC0};
-    for (std::size_t at = 0; at + 1 < code.size(); ++at) {
-      const void* const hit =
-          std::memchr(&code[at], std::to_integer<int>(kTest), code.size() - 1 - at);
-      if (hit == nullptr) return;
-      at = static_cast<std::size_t>(static_cast<const std::byte*>(hit) - code.data());
-      if (code[at + 1] == kLowByteOfRax && ends_indirect_call(code, at))
-        candidates_.push_back({start + at, 1, false});
+      if (code[at + 1] == std::byte{0x15}) {
+        std::int32_t distance = 0;
+        std::memcpy(&distance, &code[at + 2], sizeof distance);
+        const std::uint64_t end = start + at + kSlotSize;
+        const auto slot = slots_.find(end + static_cast<std::uint64_t>(std::int64_t{distance}));
+        if (slot != slots_.end()) add(end, slot->second);
+        continue;
+      }
+      const std::size_t end = at + length_of_indirect_call(code.subspan(at));
+      if (end != at && is_boolean_test(code.subspan(std::min(end, code.size()))))
+        candidates_.push_back({start + end, {.bytes = 1}, false});
     }
   }
 
@@ -202,18 +202,17 @@ class SiteFinder {
   }
 
   const ModuleSymbols& module_;
-  const ReturnedBytes& returned_bytes_;
-  std::unordered_map<std::uint64_t, std::uint32_t> functions_;
-  std::unordered_map<std::uint64_t, std::uint32_t> slots_;
-  std::unordered_map<std::uint64_t, std::uint32_t> stubs_;
+  const ResultOf& result_of_;
+  std::unordered_map<std::uint64_t, RecordedResult> functions_;
+  std::unordered_map<std::uint64_t, RecordedResult> slots_;
+  std::unordered_map<std::uint64_t, RecordedResult> stubs_;
   std::vector<ReturnSite> candidates_;
 };
 
 }  // namespace
 
-std::vector<ReturnSite> find_return_sites(const ModuleSymbols& module,
-                                          const ReturnedBytes& returned_bytes) {
-  return SiteFinder(module, returned_bytes).run();
+std::vector<ReturnSite> find_return_sites(const ModuleSymbols& module, const ResultOf& result_of) {
+  return SiteFinder(module, result_of).run();
 }
 
 }  // namespace optrace

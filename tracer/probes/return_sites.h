@@ -10,20 +10,29 @@
 
 namespace optrace {
 
-/// Returns the number of bytes of rax, 1 to 8, that hold what the function with this (mangled) name
-/// returns; 0 if its value is not to be recorded.
-using ReturnedBytes = std::function<std::uint32_t(std::string_view symbol)>;
+/// What is recorded of a function's result.
+struct RecordedResult {
+  std::uint32_t bytes = 0;  ///< Of rax that hold it, 1 to 8; 0: nothing is recorded.
+  bool is_pointer = false;  ///< Only whether it is null is recorded.
+  /// It is recorded only where the code after the call tests or compares it.
+  bool if_tested = false;
+
+  bool operator==(const RecordedResult&) const = default;
+};
+
+/// Returns what is recorded of the result of the function with this (mangled) name.
+using ResultOf = std::function<RecordedResult(std::string_view symbol)>;
 
 /// The functions whose returned values are recorded.
 struct KnownResults {
-  ReturnedBytes bytes;   ///< Empty if no value is recorded.
-  std::string identity;  ///< A part of file names that differs if `bytes` does.
+  ResultOf of;           ///< Empty if no value is recorded.
+  std::string identity;  ///< A part of file names that differs if `of` does.
 };
 
 /// The instruction after a call.
 struct ReturnSite {
   std::uint64_t address = 0;  ///< As linked.
-  std::uint32_t bytes = 0;    ///< Of the value in rax.
+  RecordedResult result;
   /// A 5-byte jump may be placed there: the bytes belong to instructions of the same function that
   /// follow each other, and no branch can land behind the first one.
   bool room_for_jump = false;
@@ -33,7 +42,6 @@ struct ReturnSite {
 /// `call f`, also through the procedure linkage table or a slot of the global offset table. Calls
 /// through a register or a pointer, of virtual functions too, name no function: those are included
 /// whose result is tested as a boolean.
-std::vector<ReturnSite> find_return_sites(const ModuleSymbols& module,
-                                          const ReturnedBytes& returned_bytes);
+std::vector<ReturnSite> find_return_sites(const ModuleSymbols& module, const ResultOf& result_of);
 
 }  // namespace optrace

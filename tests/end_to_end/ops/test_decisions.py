@@ -106,6 +106,35 @@ def test_calls_through_pointers(optrace, python):
     assert "check_tensor_shapes" not in values  # The loop ends at the first check that says no.
 
 
+def test_pointers_and_large_integers_are_recorded_where_they_are_tested(optrace, python, tmp_path,
+                                                                        validate):
+    program = tmp_path / "program.py"
+    program.write_text(textwrap.dedent("""
+        import torch
+        torch.func.grad(lambda x: (x * 2).sum())(torch.ones(3))
+        torch.vmap(lambda x: x.sum(0))(torch.ones(2, 3, 4))
+        torch.zeros(3).scatter(0, torch.tensor([0]), torch.ones(1))
+        torch.ones(3, 4).tril()
+        """))
+    trace = tmp_path / "program.trace"
+    result = optrace("run", "--python", python, "--decisions", "all", "--trace", trace, "-o",
+                     "/dev/null", program)
+    assert result.returncode == 0, result.stderr
+    report = json.loads(optrace("report", trace, "--format", "json").stdout)
+    validate(report, "report")
+    found: dict = {}
+    for frame in frames(report):
+        values = (frame["detail"] or {}).get("returned", {"type": None, "values": ()})
+        of_function = found.setdefault(frame["name"].rpartition("::")[2], (set(), set()))
+        of_function[0].add(values["type"])
+        of_function[1].update((value["value"], value.get("name")) for value in values["values"])
+    assert found["maybeGetTensorWrapper"] == ({"pointer"}, {(0, "null"), (1, "not null")})
+    assert found["actualDim"] == ({"long"}, {(1, None), (2, None)})
+    # The size of a tensor, and a count that the caller does not test.
+    assert found["ensure_nonempty_size"] == found["batchCountTrilTriu"] == ({None}, set())
+    assert "maybeGetTensorWrapper  → " in optrace("report", trace, "--format", "text").stdout
+
+
 @pytest.mark.parametrize("decisions", ["first", "all", "none"])
 def test_programs_record_the_first_calls_of_each_place(optrace, python, tmp_path, decisions):
     """A call that fails leaves by an exception, and has no value."""

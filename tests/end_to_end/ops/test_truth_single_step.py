@@ -176,6 +176,7 @@ class Comparison:
 def check(result, mode, details):
     assert result["wrong_parents"] == 0, details
     assert result["wrong_tail_calls"] == 0, details
+    assert result["wrong_callers"] == 0, details
     assert result["parents_only_recorded"] <= max(2, 0.001 * result["matched"]), (result, details)
     assert result["path_differences"] == 0, details
     assert result["lost"] == 0
@@ -251,8 +252,9 @@ def test_no_wrong_parent_in_the_tenth_of_all_ops(tenth):
     refused = {line["workload"]: line["refused"] for line in lines if "refused" in line}
     assert compared.keys() | refused.keys() == set(names)
     for key in ("steps", "events", "matched", "wrong_parents", "wrong_tail_calls", "tail_calls",
-                "turns", "shifts", "matched_entered_before_recording",
-                "matched_parents_by_function", "parents_only_recorded",
+                "callers_without_probe", "wrong_callers", "turns", "shifts",
+                "matched_entered_before_recording", "matched_parents_by_function",
+                "parents_only_recorded",
                 "truth_entries_without_probe", "paths", "path_differences", "lost"):
         print(f"{key}: {sum(line[key] for line in compared.values())}")
     for key in ("only_recorded", "only_stepped"):

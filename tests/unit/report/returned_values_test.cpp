@@ -1,5 +1,7 @@
 #include "report/model/returned_values.h"
 
+#include <set>
+#include <string>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -33,6 +35,14 @@ TEST_CASE("returned values have a type, their names and their counts", "[returne
   CHECK(returned_text(detail_of("s4 int", {{7, 1}})) == "→ 7");
   CHECK(returned_text(detail_of(kBackend, {{5, 1}})) == "→ 5");
   CHECK(returned_text(detail_of("p8 pointer", {{0, 1}})) == "→ null");
+  const nlohmann::json pointers = detail_of("p8 pointer", {{0, 1}, {1, 3}});
+  CHECK(returned_text(pointers) == "→ not null ×3, null ×1");
+  CHECK(pointers["returned"]["values"][0] ==
+        nlohmann::json{{"value", 1}, {"name", "not null"}, {"calls", 3}});
+  CHECK(decided_values(pointers, 4).values == std::set<std::string>{"not null", "null"});
+  CHECK(decided_values(pointers, 4).of_all_calls);
+  CHECK(returned_text(detail_of("s8 long", {{0xFFFFFFFFFFFFFFFF, 2}})) == "→ -1");
+  CHECK(decided_values(detail_of("s8 long", {{5, 2}}), 2).values.empty());
   CHECK(returned_text(detail_of("oe1 std::optional<E>|A=0", {{0x100, 1}})) == "→ A");
   CHECK(returned_text(detail_of("oe1 std::optional<E>|A=0", {{0, 1}})) == "→ nullopt");
   CHECK(detail_of("b1 bool", {{2, 1}}).empty());

@@ -296,8 +296,8 @@ TEST_CASE("both kinds of probe record every entry and change nothing else") {
 TEST_CASE("a probe preserves every register, the red zone and the flags") {
   const bool use_jumps = GENERATE(false, true);
   const bool recording = GENERATE(false, true);
-  const auto kind =
-      GENERATE(plan::ProbeKind::entry, plan::ProbeKind::entry_with_arguments, plan::return_kind(8));
+  const auto kind = GENERATE(plan::ProbeKind::entry, plan::ProbeKind::entry_with_arguments,
+                             plan::return_kind(8), plan::ProbeKind::returned_pointer);
   CAPTURE(use_jumps, recording, kind);
   const ProbesGoAtTheEnd guard;
   PlanBuilder builder = all_targets();

@@ -30,17 +30,17 @@ std::uint64_t address_of(const ModuleSymbols& module, std::string_view symbol) {
 TEST_CASE("return sites are behind the calls of the wanted functions", "[return_sites]") {
   const ModuleSymbols module{std::filesystem::path(OPTRACE_PROBE_TARGETS)};
   const std::uint64_t caller = address_of(module, "target_call_first");
-  const ReturnedBytes of_plain = [](std::string_view symbol) {
-    return symbol == "target_plain" ? 4U : 0U;
+  const ResultOf of_plain = [](std::string_view symbol) {
+    return RecordedResult{.bytes = symbol == "target_plain" ? 4U : 0U};
   };
   const std::vector<ReturnSite> sites = find_return_sites(module, of_plain);
   const auto site = std::ranges::find(sites, caller + 5, &ReturnSite::address);
   REQUIRE(site != sites.end());
-  CHECK(site->bytes == 4);
+  CHECK(site->result == RecordedResult{.bytes = 4});
   // A jump to the function is no call.
   const std::uint64_t jump = address_of(module, "target_jump_first");
   CHECK(std::ranges::find(sites, jump + 5, &ReturnSite::address) == sites.end());
-  CHECK(find_return_sites(module, [](std::string_view) { return 0U; }).empty());
+  CHECK(find_return_sites(module, [](std::string_view) { return RecordedResult{}; }).empty());
 
   const BranchTargets no_targets;
   ProbePlanner planner(module, no_targets);
@@ -88,13 +88,65 @@ pointer: .quad wanted
 )";
   const PrivateFolder folder;
   const ModuleSymbols module(build_library(folder.path(), "calls.s", kCalls));
-  const std::vector<ReturnSite> sites = find_return_sites(
-      module, [](std::string_view symbol) { return symbol == "wanted" ? 1U : 0U; });
+  const std::vector<ReturnSite> sites = find_return_sites(module, [](std::string_view symbol) {
+    return RecordedResult{.bytes = symbol == "wanted" ? 1U : 0U};
+  });
   const std::uint64_t calls = address_of(module, "calls");
   std::vector<std::uint64_t> found;
   for (const ReturnSite& site : sites) {
     found.push_back(site.address - calls);
-    CHECK(site.bytes == 1);
+    CHECK(site.result.bytes == 1);
   }
   CHECK(found == std::vector<std::uint64_t>{2, 7, 11, 16, 24, 30, 39});
+}
+
+TEST_CASE("some results count only if the code after the call tests them", "[return_sites]") {
+  constexpr std::string_view kCalls = R"(
+        .intel_syntax noprefix
+        .text
+        .type wanted, @function
+wanted: ret
+        .size wanted, .-wanted
+        .type tested, @function
+tested: call wanted
+        test rax, rax
+        call wanted
+        mov rbx, rax
+        mov rdi, [rsp+8]
+        cmp rbx, 3
+        call wanted
+        mov r12d, eax
+        cmp [rsp], r12d
+        ret
+        .size tested, .-tested
+        .type untested, @function
+untested: call wanted
+        mov rax, [rdi]  # Overwrites the result.
+        test rax, rax
+        call wanted
+        mov rdi, rax
+        call wanted
+        cmp qword ptr [rax], 0  # What it points to.
+        je untested
+        test rax, rax  # After a branch.
+        call wanted
+        ret
+        .size untested, .-untested
+        .section .note.GNU-stack,"",@progbits
+)";
+  const PrivateFolder folder;
+  const ModuleSymbols module(build_library(folder.path(), "calls.s", kCalls));
+  constexpr RecordedResult kPointer{.bytes = 8, .is_pointer = true, .if_tested = true};
+  const auto sites_of = [&](const RecordedResult& result) {
+    return find_return_sites(module, [&](std::string_view symbol) {
+      return symbol == "wanted" ? result : RecordedResult{};
+    });
+  };
+  const std::vector<ReturnSite> sites = sites_of(kPointer);
+  CHECK(sites.size() == 3);
+  for (const ReturnSite& site : sites) {
+    CHECK(site.address < address_of(module, "untested"));
+    CHECK(site.result == kPointer);
+  }
+  CHECK(sites_of({.bytes = 8}).size() == 7);
 }

@@ -15,7 +15,7 @@
 namespace optrace::plan {
 
 constexpr char kMagic[8] = {'O', 'P', 'T', 'P', 'L', 'A', 'N', '\0'};
-constexpr std::uint32_t kVersion = 5;
+constexpr std::uint32_t kVersion = 6;
 constexpr std::uint32_t kMaxBuildIdLength = 32;  // In bytes; a SHA-1 build-id has 20.
 
 // A piece of a function's code, as linked. `first` and `last` are 0 if there is none.
@@ -62,17 +62,19 @@ enum class ProbeKind : std::uint8_t {
   // the code of the caller. The number of bytes that the value has is one more than the distance
   // from this enumerator.
   returned = 2,
-  last = 9,
+  returned_pointer = 10,  // The same for a pointer: all of rax, of which only null matters.
+  last = returned_pointer,
 };
 
 constexpr bool is_return(ProbeKind kind) {
   return kind >= ProbeKind::returned;
 }
-// Returns the kind for a value of 1 to 8 bytes.
+// Returns the kind for a value of 1 to 8 bytes that is no pointer.
 constexpr ProbeKind return_kind(std::uint32_t bytes) {
   return static_cast<ProbeKind>(static_cast<std::uint32_t>(ProbeKind::returned) + bytes - 1);
 }
 constexpr std::uint32_t bytes_returned(ProbeKind kind) {
+  if (kind == ProbeKind::returned_pointer) return sizeof(std::uint64_t);
   return static_cast<std::uint32_t>(kind) - static_cast<std::uint32_t>(ProbeKind::returned) + 1;
 }
 
