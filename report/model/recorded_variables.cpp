@@ -44,8 +44,7 @@ std::string variables_note(const nlohmann::json& detail) {
       texts.push_back(fmt::format("'{}'", text_at(one, "value")));
       if (values.size() > 1) texts.back() += fmt::format(" ×{}", count_at(one, "calls"));
     }
-    variables.push_back(
-        fmt::format("{}: {}", text_at(variable, "name"), fmt::join(texts, ", ")));
+    variables.push_back(fmt::format("{}: {}", text_at(variable, "name"), fmt::join(texts, ", ")));
   }
   return fmt::format("{}", fmt::join(variables, "; "));
 }

@@ -194,8 +194,7 @@ void* first_argument(const PythonInterface& python, void* frame, void* code) {
       python.tuple_size(names) < 1) {
     return nullptr;
   }
-  void* const* const variables =
-      reinterpret_cast<void* const*>(variables_of_frame(python, frame));
+  void* const* const variables = reinterpret_cast<void* const*>(variables_of_frame(python, frame));
   if (variables[0] != nullptr) {
     return variables[0];
   }

@@ -10,7 +10,7 @@
 
 namespace optrace::agent {
 
-bool any_why_not_variables = false;
+constinit bool any_why_not_variables = false;
 
 namespace {
 
@@ -191,8 +191,7 @@ void find_why_not_variables(const PythonInterface& python, void* code, const cha
   for (std::int64_t i = 0; i < count && function.count < kMaxVariables; ++i) {
     void* const one = python.tuple_item(names.get(), i);
     NameBuffer spelled;
-    if (append_text(python, one, spelled) &&
-        starts_with(spelled.data(), spelled.size(), kPrefix)) {
+    if (append_text(python, one, spelled) && starts_with(spelled.data(), spelled.size(), kPrefix)) {
       function.variables[function.count++] = {one, i};
     }
   }

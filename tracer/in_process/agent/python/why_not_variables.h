@@ -11,7 +11,8 @@ namespace optrace::agent {
 // python_names.h, none of the program's code runs. Everything is called with the GIL held.
 
 /// True if a function with such variables is known. For all others, nothing is done.
-extern bool any_why_not_variables;
+extern constinit bool
+    any_why_not_variables;  // NOLINT(bugprone-dynamic-static-initializers): constinit.
 
 /// Notes the variables of a Python function. `name` is its qualified name.
 void find_why_not_variables(const PythonInterface& python, void* code, const char* name,
