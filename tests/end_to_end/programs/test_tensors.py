@@ -215,6 +215,21 @@ class Odd:
         print("iter")
         return iter(())
 
+class Slotted(Odd):
+    __slots__ = ("first", "__second", "unset")
+    def __init__(self):
+        Odd.__init__(self)
+        self.first, self.__second = torch.zeros(12), [torch.zeros(13)]
+
+class MoreSlots:
+    __slots__ = ("own",)
+
+class EvenMoreSlots(MoreSlots):
+    __slots__ = ("more", "__weakref__")
+    @property
+    def own(self):
+        print("own")
+
 class Derived(torch.Tensor):
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
@@ -245,6 +260,10 @@ batch = [torch.ones(2), (torch.ones(3), {"deep": torch.ones(4)})]
 state = {"x": torch.ones(6), 7: torch.ones(7), ("no", "name"): torch.ones(8)}
 counted = collections.OrderedDict(first=batch[0])
 odd = Odd()
+slotted = Slotted()
+more = EvenMoreSlots()
+MoreSlots.own.__set__(more, torch.ones(14))
+more.more = torch.ones(15)
 keys = {odd: torch.ones(9)}
 cycle = []
 cycle.append(cycle)
@@ -277,6 +296,8 @@ def test_names_of_what_variables_contain(optrace, python, newest_python, run_pro
             "model.inner.0.weight": [1, 3], "model.inner.0.bias": [1], "model.last": [4, 3],
             "batch[0]": [2], "batch[1][0]": [3], "batch[1][1]['deep']": [4],
             "state['x']": [6], "state[7]": [7], "counted['first']": [2], "odd.hidden": [3],
+            "slotted.hidden": [3], "slotted.first": [12], "slotted._Slotted__second[0]": [13],
+            "more.own": [14], "more.more": [15],
             "cycle[1]": [10], "derived": [11]}
         first = names[None, "counted['first']"]
         assert {"name": "batch[0]", "same_tensor": True, "offset": 0} in first["shared_with"]
