@@ -272,6 +272,8 @@ derived = torch.ones(11).as_subclass(Derived)
 with torch.device("cpu"):
     model(torch.ones(4, 2))
 outer()
+product = model(torch.ones(4, 2)).sum()
+product.backward()
 print("end", flush=True)
 """
 
@@ -298,6 +300,8 @@ def test_names_of_what_variables_contain(optrace, python, newest_python, run_pro
             "state['x']": [6], "state[7]": [7], "counted['first']": [2], "odd.hidden": [3],
             "slotted.hidden": [3], "slotted.first": [12], "slotted._Slotted__second[0]": [13],
             "more.own": [14], "more.more": [15],
+            "product": [], "model.fc1.weight.grad": [3, 2], "model.fc1.bias.grad": [3],
+            "model.inner.0.weight.grad": [1, 3], "model.inner.0.bias.grad": [1],
             "cycle[1]": [10], "derived": [11]}
         first = names[None, "counted['first']"]
         assert {"name": "batch[0]", "same_tensor": True, "offset": 0} in first["shared_with"]

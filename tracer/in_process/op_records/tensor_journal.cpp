@@ -116,6 +116,7 @@ class Journal final : public VariableVisitor {
       thread.file = 0;
     }
     call->number = thread.call = innermost = ++calls_;
+    thread.in_node = thread.in_node || is_node;
     return call;
   }
 
@@ -135,6 +136,8 @@ class Journal final : public VariableVisitor {
   void add_result(JournalCall& call, const c10::TensorImpl& tensor, const char* relation,
                   const char* of) {
     const Locked lock(*this);
+    // It may become a gradient, which has a name only if it has a number already.
+    if (call.outer.in_node) tensors_.find_or_add(tensor, dropped_.tensors);
     JsonText json;
     json.open('{');
     write_tensor(json, tensor, call, false);
@@ -232,6 +235,13 @@ class Journal final : public VariableVisitor {
     append(found_, entry);
   }
 
+  void add_gradient(std::string_view name, const c10::TensorImpl* address) override {
+    TensorTable::Strong gradient = tensors_.find_alive(address);
+    if (!gradient) return;
+    add({name, gradient.get(), true});
+    dropped_.gradients.push_back(std::move(gradient));
+  }
+
   void end(std::size_t nested) override {
     if (nested_)
       scope_->looks_without_nested = nested / kNestedOfLook;
@@ -287,9 +297,10 @@ class Journal final : public VariableVisitor {
   struct Dropped {
     std::vector<StorageTable::Weak> storages;
     std::vector<TensorTable::Weak> tensors;
+    std::vector<TensorTable::Strong> gradients;
   };
 
-  // Dropping a weak reference may take the GIL.
+  // Dropping a reference may take the GIL, and run ops.
   void unlock_and_drop() {
     const Dropped dropped = std::exchange(dropped_, {});
     mutex_.unlock();
@@ -518,6 +529,7 @@ void note_saved(const c10::TensorImpl& tensor) {
 void leave(JournalThread& thread, const JournalCall& call) {
   thread.call = innermost = call.outer.call;
   thread.record = call.outer.record;
+  thread.in_node = call.outer.in_node;
 }
 
 void end(const JournalThread& thread, const JournalCall& call, const char* name, bool is_node) {

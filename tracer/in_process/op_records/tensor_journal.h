@@ -21,6 +21,7 @@ namespace optrace_ops {
 struct JournalThread {
   std::uint32_t call = 0;    ///< Number of the innermost call; 0: none.
   std::uint32_t record = 0;  ///< The id of its op record.
+  bool in_node = false;      ///< The innermost call is a node, or inside of one.
   std::uint32_t file = 0;    ///< Number of the file of the program's current line; 0: unknown.
   std::uint32_t line = 0;
   std::uint64_t look = 0;  ///< Number of the last look at its variables.

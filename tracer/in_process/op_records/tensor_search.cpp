@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include <ATen/core/Tensor.h>
 #include <c10/core/UndefinedTensorImpl.h>
 
 namespace optrace_ops {
@@ -113,6 +114,7 @@ void TensorSearch::visit_value(Object* value, int depth, int modules) {
     const c10::TensorImpl* const tensor = tensor_in(value);
     if (tensor == nullptr || (depth + modules > 0 && tensors_++ >= kMaxTensors)) return;
     visitor_.add({name_, tensor, depth + modules > 0});
+    if (nested_wanted_) visit_gradient(*tensor);
     return;
   }
   if (!nested_wanted_ || depth >= kMaxDepth) return;
@@ -122,6 +124,12 @@ void TensorSearch::visit_value(Object* value, int depth, int modules) {
     visit_items(value, (flags & kTuple) != 0, depth + 1);
   else if (may_have_attributes && !is_a(value, python.PyModule_Type))
     visit_attributes(value, depth + 1, modules);
+}
+
+void TensorSearch::visit_gradient(const c10::TensorImpl& tensor) {
+  const c10::TensorImpl* const gradient = tensor.grad().unsafeGetTensorImpl();
+  if (gradient == c10::UndefinedTensorImpl::singleton() || !take_one()) return;
+  with_suffix(".grad", "", "", [&] { visitor_.add_gradient(name_, gradient); });
 }
 
 // Counts a value; returns false if there were too many.
