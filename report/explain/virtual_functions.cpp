@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <functional>
-#include <map>
-#include <optional>
 #include <set>
 #include <unordered_map>
 #include <utility>

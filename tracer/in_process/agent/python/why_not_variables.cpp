@@ -254,8 +254,12 @@ void forget_why_not_variables() {
   for (Function& one : functions) {
     one.code = nullptr;
   }
-  made_count = 0;
+  forget_why_not_records();
   any_why_not_variables = false;
+}
+
+void forget_why_not_records() {
+  made_count = 0;
 }
 
 }  // namespace optrace::agent

@@ -29,4 +29,7 @@ void forget_why_not_variables(void* code);
 /// Forgets all functions and records.
 void forget_why_not_variables();
 
+/// Forgets the ids of records, which no longer exist.
+void forget_why_not_records();
+
 }  // namespace optrace::agent
