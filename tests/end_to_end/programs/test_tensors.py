@@ -317,6 +317,34 @@ def test_names_of_what_variables_contain(optrace, python, newest_python, run_pro
     assert "forward.self.fc1.weight" in result.stdout
 
 
+SWAPPED = """
+import torch
+from torch.utils import swap_tensors
+a, b, model = torch.ones(3), torch.zeros(2), torch.nn.Linear(4, 1)
+a + 1
+swap_tensors(a, b)
+torch.__future__.set_swap_module_params_on_conversion(True)
+model(torch.ones(1, 4)).sum().backward()
+model.double()
+torch.ones(5) + 1
+print(a.shape, b.shape, model.weight.grad.dtype)
+"""
+
+
+def test_tensors_can_be_swapped(optrace, python, newest_python, tmp_path):
+    """PyTorch refuses to swap tensors that have weak references."""
+    program = tmp_path / "swapped.py"
+    program.write_text(SWAPPED)
+    for one in (python, newest_python):
+        result = optrace("tensors", "--python", one, "--json", program)
+        assert result.returncode == 0, result.stderr
+        assert "torch.Size([2]) torch.Size([3]) torch.float64" in result.stderr
+        tensors = {variable["name"]: variable["tensor"]
+                   for variable in json.loads(result.stdout)["variables"]}
+        assert (tensors["a"]["shape"], tensors["b"]["shape"]) == ([2], [3])
+        assert tensors["model.weight"]["dtype"] == "float64"
+
+
 def test_a_reused_address_is_another_tensor(optrace, python, newest_python, tmp_path):
     """Each tensor of a loop has an identity of its own, though some have an address used before."""
     program = tmp_path / "reuse.py"

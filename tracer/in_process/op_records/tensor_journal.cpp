@@ -16,6 +16,7 @@
 #include "tracer/in_process/op_records/saved_variables.h"
 #include "tracer/in_process/op_records/storage_table.h"
 #include "tracer/in_process/op_records/tensor_facts.h"
+#include "tracer/in_process/op_records/tensor_swaps.h"
 #include "tracer/in_process/op_records/tensor_table.h"
 
 namespace optrace_ops::tensor_journal {
@@ -90,6 +91,11 @@ class Journal final : public VariableVisitor {
   void forget() {
     on_.store(false);
     reset();
+  }
+
+  void drop_tensors() {
+    const Locked lock(*this);
+    tensors_.drop(dropped_.tensors);
   }
 
   std::unique_ptr<JournalCall> begin(JournalThread& thread, bool is_node) {
@@ -482,7 +488,7 @@ std::atomic<std::uint64_t> requested{0};  // Bytes.
 }  // namespace
 
 void request(const PythonSettings& settings, std::uint64_t most) {
-  if (most != 0) use_python(settings);
+  if (most != 0 && use_python(settings)) find_swap_function();
   requested.store(most);
 }
 
@@ -490,12 +496,14 @@ void start(const optrace_op_functions& agent) {
   if (const std::uint64_t most = requested.load(); most != 0) {
     Journal::get().start(agent, most);
     watch_saved_variables(agent);
+    watch_swaps();
   }
 }
 
 void stop(const optrace_op_functions& agent) {
   if (requested.load() == 0) return;
   leave_saved_variables(agent);
+  leave_swaps();
   Journal::get().stop();
 }
 
@@ -524,6 +532,13 @@ void note_saved(const c10::TensorImpl& tensor) {
   } catch (...) {  // Out of memory, or an unexpected property of this PyTorch.
   }
   errno = number;
+}
+
+void drop_tensors() {
+  try {
+    Journal::get().drop_tensors();
+  } catch (...) {  // Out of memory.
+  }
 }
 
 void leave(JournalThread& thread, const JournalCall& call) {

@@ -69,6 +69,9 @@ void add_result(JournalCall& call, const c10::TensorImpl& tensor, const char* re
 /// Notes that autograd saves a tensor in the innermost call of the thread.
 void note_saved(const c10::TensorImpl& tensor);
 
+/// Drops the weak references to tensors. The tensors are other ones from then on.
+void drop_tensors();
+
 /// Makes the call around this one the thread's innermost, also after the end of the journal.
 void leave(JournalThread& thread, const JournalCall& call);
 

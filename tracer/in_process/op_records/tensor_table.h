@@ -41,9 +41,15 @@ class TensorTable {
     return found == tensors_.end() ? Strong() : found->second.weak.lock();
   }
 
-  void clear(std::vector<Weak>& dropped) {
+  /// Forgets all tensors. Later ones get other numbers.
+  void drop(std::vector<Weak>& dropped) {
     for (auto& [tensor, entry] : tensors_) dropped.push_back(std::move(entry.weak));
     tensors_.clear();
+  }
+
+  /// Same, but numbers start again.
+  void clear(std::vector<Weak>& dropped) {
+    drop(dropped);
     count_ = 0;
     sweep_at_ = kFirstSweep;
   }
