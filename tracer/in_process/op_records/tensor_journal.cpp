@@ -529,7 +529,7 @@ void note_saved(const c10::TensorImpl& tensor) {
   const int number = errno;
   try {
     Journal::get().note_saved(tensor);
-  } catch (...) {  // Out of memory, or an unexpected property of this PyTorch.
+  } catch (...) {  // NOLINT(bugprone-empty-catch): out of memory, or an unexpected PyTorch.
   }
   errno = number;
 }
@@ -537,7 +537,7 @@ void note_saved(const c10::TensorImpl& tensor) {
 void drop_tensors() {
   try {
     Journal::get().drop_tensors();
-  } catch (...) {  // Out of memory.
+  } catch (...) {  // NOLINT(bugprone-empty-catch): out of memory; the swap may then fail.
   }
 }
 
