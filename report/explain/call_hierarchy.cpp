@@ -13,7 +13,10 @@
 namespace optrace {
 namespace {
 
-constexpr std::size_t kMaxCallers = 20;  // Of one function, unless all are requested.
+constexpr std::size_t kMaxCallers = 20;     // Of one function, unless all are requested.
+constexpr std::size_t kMaxOverriders = 20;  // Of one function, unless all are requested.
+constexpr std::string_view kOverrides = "overrides";
+constexpr std::string_view kOverriddenBy = "overridden by";
 
 std::string_view role_of(CallKind kind) {
   switch (kind) {
@@ -100,14 +103,17 @@ void CallHierarchy::expand(Located& answer, const CallHierarchyOptions& options,
     const std::size_t before = at == 0 ? name.parts.size() : 0;
     if (at != 0) name.parts.clear();
     neighbours(name);
+    // A call of the overridden function is a call of the one that overrides it.
     for (std::size_t part = before; part < name.parts.size(); ++part)
-      steps.push_back({&name.parts[part], at, steps[at].depth + 1});
+      steps.push_back(
+          {&name.parts[part], at, steps[at].depth + (name.parts[part].role == kOverrides ? 0 : 1)});
   }
 }
 
 void CallHierarchy::append_callers(Located& of, bool all) {
   std::vector<std::string> symbols{of.symbol};
   if (of.kind == LocatedKind::op) symbols = dispatching_functions(of.name);
+  if (of.kind == LocatedKind::function && of.role != kOverrides) add_overridden(of);
   const std::size_t before = of.parts.size();
   if (of.kind == LocatedKind::function) {
     add_uses_of_kernel(of);
@@ -195,6 +201,59 @@ void CallHierarchy::append_callees(Located& of, bool all) {
     }
     if (auto part = callee(site)) of.parts.push_back(std::move(*part));
   }
+  add_overriders(of, all);
+}
+
+// Adds the functions that a virtual function overrides.
+void CallHierarchy::add_overridden(Located& of) {
+  const std::string part =
+      virtual_functions_ == nullptr ? "" : virtual_functions_->shared_part(of.symbol);
+  if (part.empty()) return;
+  std::set<std::string> found;
+  entries_.each_index([&](const Index& owner) {
+    owner.each_symbol_with(part, [&](std::string_view symbol) {
+      if (virtual_functions_->overrides(of.symbol, symbol)) found.emplace(symbol);
+      return true;
+    });
+  });
+  for (const std::string& symbol : found) {
+    of.parts.push_back(function(symbol));
+    of.parts.back().role = kOverrides;
+  }
+}
+
+// Adds the functions that override a virtual function. Their own overriders are among them.
+void CallHierarchy::add_overriders(Located& of, bool all) {
+  if (of.role == kOverriddenBy) return;
+  std::set<std::pair<std::string, std::string>> seen;  // Instances of a template are one function.
+  std::size_t listed = 0;
+  for (const std::string& symbol : overriders(of)) {
+    Located part = function(symbol);
+    part.role = kOverriddenBy;
+    if (!seen.emplace(part.symbol, part.file).second) continue;
+    if (!all && listed == kMaxOverriders) {
+      ++of.left_out;
+      continue;
+    }
+    of.parts.push_back(std::move(part));
+    ++listed;
+  }
+}
+
+std::vector<std::string> CallHierarchy::overriders(const Located& of) {
+  if (virtual_functions_ == nullptr) return {};
+  return virtual_functions_->overriders(of.symbol);
+}
+
+// Returns a function by its symbol.
+Located CallHierarchy::function(const std::string& symbol) const {
+  std::optional<Located> found;
+  entries_.each_index([&](const Index& owner) {
+    if (found) return;
+    if (const auto definition = owner.find_definition(symbol))
+      found = entries_.located(owner, *definition);
+  });
+  return found ? *std::move(found) : entries_.undefined(symbol);
 }
 
 std::optional<Located> CallHierarchy::callee(const CallSite& site) {
@@ -216,11 +275,11 @@ std::optional<Located> CallHierarchy::callee(const CallSite& site) {
       }
     });
     if (!found) {
-      part.kind = LocatedKind::foreign;
-      part.name = shown_name(site.callee);
-      part.symbol = site.callee;
-      part.library = library_of_callee(site.callee);
+      part = entries_.undefined(site.callee);
+      if (part.kind == LocatedKind::foreign) part.library = library_of_callee(site.callee);
     }
+    if (const std::size_t count = overriders(part).size(); count != 0)
+      part.note = fmt::format("virtual, {} {}", count, count == 1 ? "override" : "overrides");
   }
   part.role = role_of(site.kind);
   part.call_line = site.location.line;

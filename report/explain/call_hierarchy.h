@@ -11,6 +11,7 @@
 
 #include "indexer/store/index_store.h"
 #include "report/explain/call_graph.h"
+#include "report/explain/virtual_functions.h"
 #include "report/locate/entry_locator.h"
 #include "report/locate/located.h"
 #include "report/locate/op_lookup.h"
@@ -25,13 +26,14 @@ struct CallHierarchyOptions {
 
 /// Finds the callers and callees of C++ functions and of ops in the call sites of the indexes.
 /// Calls through the dispatcher, through a stub and through Python's bindings are steps of their
-/// own: a kernel is registered for an op, and the op's callers call it. A call of a virtual
-/// function leads to the function that the caller names.
+/// own: a kernel is registered for an op, and the op's callers call it. A virtual function leads to
+/// the functions that override it, and the callers of a function that it overrides may call it.
 class CallHierarchy {
  public:
-  /// All arguments must outlive this.
-  CallHierarchy(CallGraph& graph, const EntryLocator& entries, OpLookup& ops)
-      : graph_(graph), entries_(entries), ops_(ops) {}
+  /// All arguments must outlive this. Without `virtual_functions`, nothing overrides anything.
+  CallHierarchy(CallGraph& graph, const EntryLocator& entries, OpLookup& ops,
+                VirtualFunctions* virtual_functions = nullptr)
+      : graph_(graph), entries_(entries), ops_(ops), virtual_functions_(virtual_functions) {}
 
   /// The most names that are added to one answer.
   static constexpr std::size_t kMaxNames = 2000;
@@ -56,6 +58,10 @@ class CallHierarchy {
   void add_callers_of(const std::string& symbol, Located& of) const;
   void add_uses_of_kernel(Located& of);
   void add_bound_names(Located& of);
+  void add_overridden(Located& of);
+  void add_overriders(Located& of, bool all);
+  std::vector<std::string> overriders(const Located& of);
+  Located function(const std::string& symbol) const;
   std::optional<Located> callee(const CallSite& site);
   std::vector<std::string> dispatching_functions(std::string_view op) const;
   const Registrations& registrations();
@@ -64,6 +70,7 @@ class CallHierarchy {
   CallGraph& graph_;
   const EntryLocator& entries_;
   OpLookup& ops_;
+  VirtualFunctions* virtual_functions_;
   std::optional<Registrations> registrations_;  // By function; read when first needed.
   std::optional<std::multimap<std::string_view, PythonName, std::less<>>> bindings_;
 };

@@ -232,6 +232,29 @@ void CppLookup::find(const NameQuery& query, AnswerList& answers) const {
   });
 }
 
+void CppLookup::find_pure(const NameQuery& query, AnswerList& answers) const {
+  const std::string word = searched_word(query.components);
+  if (word.empty() || query.components.size() < 2) return;
+  const std::string part = fmt::format("{}{}", word.size(), word);
+  entries_.each_index([&](const Index& owner) {
+    owner.each_symbol_with(part, [&](std::string_view symbol) {
+      if (!may_name(symbol, part) ||
+          fit(symbol_components(symbol), query.components) > NameFit::suffix_symint ||
+          owner.find_definition(symbol))
+        return true;
+      if (auto type = entries_.class_of(symbol)) {
+        answers.add([&] {
+          Located answer = entries_.undefined(symbol);
+          type->role = kMemberOf;
+          answer.parts.push_back(std::move(*type));
+          return answer;
+        });
+      }
+      return true;
+    });
+  });
+}
+
 void CppLookup::find_class_of(const NameQuery& query, AnswerList& answers) const {
   const std::optional<ImplicitMember> member = implicit_member(query);
   if (!member) return;

@@ -22,6 +22,10 @@ class CppLookup {
   /// Finds the definitions whose names fit the query best, as long as their parameters fit too.
   void find(const NameQuery& query, AnswerList& answers) const;
 
+  /// Finds functions of classes that are called but nowhere defined: pure virtual ones. The class
+  /// is a part of the answer.
+  void find_pure(const NameQuery& query, AnswerList& answers) const;
+
   /// Finds the class of a member that the compiler generates and that is therefore in no source: a
   /// constructor, a destructor, an assignment, a virtual table, type information. The member is a
   /// part of the answer. A thunk leads to its function.

@@ -5,6 +5,10 @@
 #include <set>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "indexer/store/symbol_key.h"
+#include "report/locate/locate_query.h"
 #include "report/model/source_link.h"
 #include "report/model/symbol_name.h"
 
@@ -65,6 +69,34 @@ Located EntryLocator::located(const Index& owner, const Definition& definition) 
   result.symbol = definition.symbol;
   place(result, owner, definition.location);
   return result;
+}
+
+Located EntryLocator::undefined(std::string_view symbol) const {
+  Located result;
+  result.name = shown_name(symbol);
+  result.symbol = symbol;
+  if (class_of(symbol))
+    result.parameters = parameters_of(symbol);
+  else
+    result.kind = LocatedKind::foreign;
+  return result;
+}
+
+std::optional<Located> EntryLocator::class_of(std::string_view symbol) const {
+  const std::vector<std::string> components = symbol_components(symbol);
+  const std::string key = template_key(symbol).value_or("");
+  if (components.size() < 2 || !key.starts_with("_ZN")) return std::nullopt;
+  const std::string member = fmt::format("{}{}E", components.back().size(), components.back());
+  if (!key.ends_with(member)) return std::nullopt;
+  const std::string qualified = key.substr(2, key.size() - 2 - member.size());  // N3c109Allocator
+  const std::string type =
+      "_ZTI" + (components.size() == 2 ? qualified.substr(1) : qualified + "E");
+  std::optional<Located> found;
+  each_index([&](const Index& owner) {
+    if (const auto definition = owner.find_definition(type); definition && !found)
+      found = located(owner, *definition);
+  });
+  return found;
 }
 
 Located EntryLocator::registered(const Index& owner, const Registration& registration) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,13 @@ class EntryLocator {
   void place_python(Located& located, const SourceLocation& location) const;
 
   Located located(const Index& owner, const Definition& definition) const;
+
+  /// Returns a function that no index defines: one that a class of PyTorch declares (pure virtual),
+  /// or one of another library.
+  Located undefined(std::string_view symbol) const;
+
+  /// Returns the class that has a function as its member, if an index has it.
+  std::optional<Located> class_of(std::string_view symbol) const;
 
   /// Returns the function of a registration as a kernel, or the registration's own place if no
   /// index has the function.

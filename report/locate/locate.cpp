@@ -50,6 +50,7 @@ struct Locator::State {
         if (answers.empty()) cpp.find(query, answers);
         if (answers.empty()) ops.find_registered_families(query, answers);
         if (answers.empty()) cpp.find_class_of(query, answers);
+        if (answers.empty()) cpp.find_pure(query, answers);
         break;
       case NameForm::dotted:
         python.find(query, true, answers);

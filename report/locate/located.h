@@ -27,6 +27,9 @@ enum class LocatedKind : std::uint8_t {
   enumeration,
 };
 
+/// The role of the class that declares an answer which is defined nowhere.
+inline constexpr std::string_view kMemberOf = "member of";
+
 /// Returns the name for people and programs: "python class", "op", ...
 std::string_view name_of(LocatedKind kind);
 

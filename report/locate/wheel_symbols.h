@@ -25,6 +25,9 @@ class WheelSymbols {
   /// `libraries`: `.../site-packages/torch/lib`. The folder may be missing; it then has no names.
   explicit WheelSymbols(std::filesystem::path libraries) : libraries_(std::move(libraries)) {}
 
+  /// Returns the libraries, sorted by path.
+  std::vector<std::filesystem::path> files() const;
+
   /// Returns at most `limit` symbols for a name: a C function of that name, or C++ functions whose
   /// names end with these components. Unreadable libraries are skipped.
   std::vector<WheelSymbol> find(const NameQuery& query, std::size_t limit) const;
@@ -34,8 +37,6 @@ class WheelSymbols {
   bool any_with(std::string_view part, const std::function<bool(std::string_view)>& fits) const;
 
  private:
-  std::vector<std::filesystem::path> files() const;
-
   std::filesystem::path libraries_;
 };
 

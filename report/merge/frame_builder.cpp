@@ -21,6 +21,7 @@
 #include "report/model/dispatch_detail.h"
 #include "report/model/json_fields.h"
 #include "report/model/layers.h"
+#include "report/model/recorded_variables.h"
 #include "report/model/returned_values.h"
 #include "tracer/probes/function_roles.h"
 
@@ -232,6 +233,12 @@ class FrameBuilder {
       source.line = function.first_line;
       source.url = python_links_.of_python(source.file, source.line);
     }
+    std::vector<OpTally> records;
+    for_each_traced(path, trace_, [&](const TracePath& one) {
+      records.insert(records.end(), one.ops.begin(), one.ops.end());
+    });
+    if (nlohmann::json variables = recorded_variables(trace_, records); !variables.is_null())
+      frame.detail.edit()["variables"] = std::move(variables);
     return frame;
   }
 

@@ -8,6 +8,7 @@
 
 #include "platform/json_reader.h"
 #include "report/model/json_fields.h"
+#include "report/model/recorded_variables.h"
 
 namespace optrace {
 namespace {
@@ -248,7 +249,7 @@ std::string call_note(const nlohmann::json& detail) {
       line += fmt::format("; and {} other kind{}", found->size() - 1, found->size() > 2 ? "s" : "");
     return line;
   }
-  return {};
+  return variables_note(detail);
 }
 
 }  // namespace optrace

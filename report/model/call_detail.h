@@ -82,7 +82,8 @@ std::optional<CallFailure> call_failure(const nlohmann::json& detail);
 /// Describes one record in one line: "m 64, n 128, k 32".
 std::string call_line(const nlohmann::json& record);
 
-/// One short line for a tree: "m 64, n 128, k 32". Empty if the detail has no calls.
+/// One short line for a tree: "m 64, n 128, k 32", or a Python function's recorded variables. Empty
+/// if the detail has neither.
 std::string call_note(const nlohmann::json& detail);
 
 }  // namespace optrace

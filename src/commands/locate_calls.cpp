@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,11 +14,13 @@
 #include "report/explain/call_graph.h"
 #include "report/explain/call_hierarchy.h"
 #include "report/explain/python_calls.h"
+#include "report/explain/virtual_functions.h"
 #include "report/locate/cpp_lookup.h"
 #include "report/locate/entry_locator.h"
 #include "report/locate/op_lookup.h"
 #include "report/locate/python_lookup.h"
 #include "report/locate/source_indexes.h"
+#include "report/locate/wheel_symbols.h"
 #include "report/output/source_copies.h"
 #include "src/choices/local_sources.h"
 
@@ -34,6 +37,11 @@ std::optional<std::string> read_local(const LocalSources& sources, const std::st
   return fmt::format("{}\n", fmt::join(*lines, "\n"));
 }
 
+std::vector<std::filesystem::path> libraries_of(const IndexChoice& choice) {
+  if (!choice.torch) return {};
+  return WheelSymbols(choice.torch->folder / "lib").files();
+}
+
 // Adds the calls of one answer after the other.
 class CallAdder {
  public:
@@ -42,7 +50,8 @@ class CallAdder {
         sources_(choice),
         indexes_(choice.index, choice.projects),
         entries_(choice.index, projects_of(choice)),
-        graph_(indexes_) {}
+        graph_(indexes_),
+        virtual_functions_(libraries_of(choice)) {}
 
   void add(Located& answer) {
     if (PythonCalls::has_calls(answer)) {
@@ -52,7 +61,7 @@ class CallAdder {
     }
     if (!CallHierarchy::has_calls(answer) || (!calls_.callers && !calls_.callees)) return;
     // An op's kernels and a stub's are its callees already.
-    answer.parts.clear();
+    std::erase_if(answer.parts, [](const Located& part) { return part.role != kMemberOf; });
     const CallHierarchyOptions options{.depth = calls_.depth, .all = calls_.all};
     if (calls_.callers) hierarchy_.add_callers(answer, options);
     if (calls_.callees) hierarchy_.add_callees(answer, options);
@@ -68,7 +77,8 @@ class CallAdder {
   CppLookup cpp_{entries_};
   OpLookup ops_{entries_, cpp_};
   PythonLookup python_{entries_, ops_};
-  CallHierarchy hierarchy_{graph_, entries_, ops_};
+  VirtualFunctions virtual_functions_;
+  CallHierarchy hierarchy_{graph_, entries_, ops_, &virtual_functions_};
   PythonCalls python_calls_{indexes_, entries_, ops_, python_,
                             [this](const std::string& file) { return read_local(sources_, file); }};
 };

@@ -4,6 +4,7 @@
 #include "tracer/elf/branch_targets.h"
 #include "tracer/elf/dynamic_imports.h"
 #include "tracer/elf/module_symbols.h"
+#include "tracer/elf/virtual_tables.h"
 #include "tracer/probes/probe_plan.h"
 
 using namespace optrace;
@@ -25,6 +26,11 @@ void read_all(const ModuleSymbols& module) {
   }
   module.for_each_name([](std::uint64_t, std::string_view name) { fuzz::use_text(name); });
   for (const std::string_view name : module.needed()) fuzz::use_text(name);
+  for (const PolymorphicClass& one : read_virtual_tables(module)) {
+    fuzz::use_text(one.name);
+    for (const std::string_view base : one.bases) fuzz::use_text(base);
+    for (const std::string_view function : one.functions) fuzz::use_text(function);
+  }
   const auto branch_targets = BranchTargets::search(module);
   ProbePlanner planner(module, branch_targets);
   for (std::size_t i = 0; i < std::min(module.function_count(), kMax); ++i)

@@ -394,10 +394,14 @@ bool ModuleSymbols::is_function(const Symbol& symbol) const {
   });
 }
 
+bool ModuleSymbols::is_object(const Symbol& symbol) {
+  return symbol.type == STT_OBJECT && symbol.defined;
+}
+
 std::optional<NativeObject> ModuleSymbols::find_object(std::string_view symbol_name) const {
   for (std::size_t index = 0; index < symbol_count_; ++index) {
     const Symbol entry = symbol(index);
-    if (entry.type == STT_OBJECT && entry.defined && name(entry) == symbol_name)
+    if (is_object(entry) && name(entry) == symbol_name)
       return NativeObject{entry.value, entry.size};
   }
   return std::nullopt;
@@ -780,6 +784,29 @@ const std::map<std::uint64_t, std::string_view>& ModuleSymbols::slots() const {
 std::string_view ModuleSymbols::dynamic_symbol_of_slot(std::uint64_t address) const {
   const auto slot = slots().find(address);
   return slot == slots().end() ? std::string_view() : slot->second;
+}
+
+void ModuleSymbols::for_each_data_pointer(
+    const std::function<void(const DataPointer&)>& visit) const {
+  for (const Relocations& table : relocations_) {
+    for (std::uint64_t at = 0;; at += sizeof(Elf64_Rela)) {
+      const auto entry = read_at<Elf64_Rela>(table.entries, at);
+      if (!entry) break;
+      DataPointer pointer{.place = entry->r_offset,
+                          .target = static_cast<std::uint64_t>(entry->r_addend),
+                          .symbol = {}};
+      if (ELF64_R_TYPE(entry->r_info) == R_X86_64_64) {
+        const auto named =
+            read_at<Elf64_Sym>(table.symbols, ELF64_R_SYM(entry->r_info) * sizeof(Elf64_Sym));
+        if (!named) continue;
+        pointer.symbol = elf_text(table.names, named->st_name, kMaxNameLength);
+        pointer.target = named->st_shndx == SHN_UNDEF ? 0 : named->st_value + pointer.target;
+      } else if (ELF64_R_TYPE(entry->r_info) != R_X86_64_RELATIVE) {
+        continue;
+      }
+      visit(pointer);
+    }
+  }
 }
 
 std::string_view ModuleSymbols::text_at(std::uint64_t address) const {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -30,6 +31,13 @@ struct NativeFunction {
 struct NativeObject {
   std::uint64_t address = 0;  ///< As linked.
   std::uint64_t size = 0;     ///< Bytes.
+};
+
+/// A pointer in the data of an ELF file.
+struct DataPointer {
+  std::uint64_t place = 0;   ///< Address of the pointer, as linked.
+  std::uint64_t target = 0;  ///< As linked; 0 if the symbol is defined in another file.
+  std::string_view symbol;   ///< Empty if the pointer has no dynamic symbol.
 };
 
 /// The functions of one ELF file. Names stay in the mapped file; the table of functions takes 12
@@ -72,6 +80,15 @@ class ModuleSymbols {
   /// Returns the object (variable) with this mangled name; the first one if several local objects
   /// have it.
   std::optional<NativeObject> find_object(std::string_view symbol) const;
+
+  /// Calls `visit(object, name)` for every named object, in the file's order.
+  template <typename Visit>
+  void for_each_object(Visit visit) const {
+    for (std::size_t index = 0; index < symbol_count_; ++index) {
+      const Symbol entry = symbol(index);
+      if (is_object(entry)) visit(NativeObject{entry.value, entry.size}, name(entry));
+    }
+  }
 
   /// Returns true if `part` is a `.cold` part that the compiler split from `function`.
   bool is_cold_part(const NativeFunction& part, const NativeFunction& function) const;
@@ -158,6 +175,10 @@ class ModuleSymbols {
     for (const auto& [address, name] : slots()) visit(address, name);
   }
 
+  /// Calls `visit(DataPointer)` for each pointer in the file's data that the loader sets, in the
+  /// file's order. A pointer to a dynamic symbol has the symbol's name.
+  void for_each_data_pointer(const std::function<void(const DataPointer&)>& visit) const;
+
   /// Returns the NUL-terminated string at `address` outside of the code; empty if there is none.
   std::string_view text_at(std::uint64_t address) const;
 
@@ -203,6 +224,7 @@ class ModuleSymbols {
   Symbol symbol(std::size_t index) const;
   std::string_view name(const Symbol& symbol) const;
   bool is_function(const Symbol& symbol) const;
+  static bool is_object(const Symbol& symbol);
   std::optional<std::pair<std::uint64_t, std::string_view>> callable(std::size_t index) const;
   std::span<const std::byte> bytes_at(std::uint64_t address, std::uint64_t size) const;
   std::size_t fde_count() const { return frame_table_.size() / (2 * sizeof(std::int32_t)); }

@@ -21,9 +21,9 @@ namespace optrace {
 namespace {
 
 constexpr std::array kSources = {
-    "op_records.cpp",       "library_calls.cpp",  "blas_calls.cpp",       "onednn_calls.cpp",
-    "tensor_facts.cpp",     "tensor_journal.cpp", "python_variables.cpp", "saved_variables.cpp",
-    "python_functions.cpp", "tensor_search.cpp"};
+    "op_records.cpp",   "library_calls.cpp",    "blas_calls.cpp",       "onednn_calls.cpp",
+    "tensor_facts.cpp", "tensor_journal.cpp",   "python_variables.cpp", "saved_variables.cpp",
+    "tensor_swaps.cpp", "python_functions.cpp", "tensor_search.cpp"};
 
 /// Returns the value of _GLIBCXX_USE_CXX11_ABI that torch was built with, derived from the mangled
 /// std::string in libc10's own functions; nullopt if that is not a torch.

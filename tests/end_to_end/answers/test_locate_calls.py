@@ -115,6 +115,35 @@ def test_callers_lead_back_to_python(locate):
     assert path[1]["name"] == "aten::gelu"
 
 
+def test_virtual_functions_lead_to_their_overrides(locate, source):
+    # Pure: it is declared in a class and defined nowhere.
+    allocate = locate("c10::Allocator::allocate", "--callees")
+    assert (allocate["kind"], allocate["source"]) == ("function", None)
+    declaring, *overriders = allocate["parts"]
+    assert (declaring["role"], declaring["name"]) == ("member of", "c10::Allocator")
+    assert {part["role"] for part in overriders} == {"overridden by"}
+    assert {"c10::DefaultCPUAllocator::allocate", "c10::DefaultMobileCPUAllocator::allocate"} <= {
+        part["name"] for part in overriders}
+    for part in overriders:
+        place = part["source"]
+        assert "allocate(" in lines_of(place, source)[place["line"] - 1]
+    # Its many overrides are listed one level below the call.
+    run_node = "torch::autograd::Node::operator()"
+    call = path_to(locate(run_node, "--callees"), "torch::autograd::Node::apply")[0]
+    number = int(call["note"].removeprefix("virtual, ").removesuffix(" overrides"))
+    assert number > 500 and not call["parts"]
+    answer = locate(run_node, "--callees", "--depth", "2", "--all")
+    applied = path_to(answer, "torch::autograd::Node::apply")[0]["parts"]
+    # Instances of a template, such as CppNode, are one function.
+    assert 0.9 * number < len(applied) <= number
+    backward = "torch::autograd::generated::ConvolutionBackward0::apply"
+    assert backward in [part["name"] for part in applied]
+    # The way back: who calls the base's function calls the override.
+    path = path_to(locate(backward, "--callers"), run_node)
+    assert [part["role"] for part in path] == ["overrides", "called from"]
+    assert path[0]["name"] == "torch::autograd::Node::apply"
+
+
 def test_calls_are_the_same_each_time(run):
     arguments = ["at::native::convolution", "--callers", "--callees", "--depth", "4"]
     first = run(*arguments)

@@ -17,6 +17,7 @@ Event = collections.namedtuple("Event", "kind name file line")
 
 
 PYTHON_POSITION = 0xF000000C
+CALL_RECORD = 0xF0000009
 
 
 @functools.cache
@@ -38,16 +39,26 @@ def line_at(table, first_line, minor_version, offset):
     return line
 
 
-def python_events(path):
-    """Returns the Python events of the only thread in a raw recording
-    (tracer/in_process/agent/interface/recording_format.h)."""
+def sections(path):
+    """Yields the sections of a raw recording (tracer/in_process/agent/interface/
+    recording_format.h), each with its kind."""
     data = path.read_bytes()
-    functions, events, kind, at = [], [], None, 48
-    tables = []  # Per function: line table, first line, minor version of Python.
+    kind, at = None, 48
     while at < len(data):
         kind, _, size = struct.unpack_from("<IIQ", data, at)
-        section = data[at + 16:at + 16 + size]
+        yield kind, data[at + 16:at + 16 + size]
         at += 16 + (size + 7) // 8 * 8
+    assert kind == 5, "the recording is truncated"
+
+
+def python_events(path):
+    """Returns the Python events of the only thread in a raw recording. A record is an event with
+    its text as the name."""
+    functions, events = [], []
+    tables = []  # Per function: line table, first line, minor version of Python.
+    records = {struct.unpack_from("<I", section)[0]: section[8:].decode()
+               for kind, section in sections(path) if kind == 6}
+    for kind, section in sections(path):
         if kind == 3:
             first, name, file, table, minor, _ = struct.unpack_from("<IIIIII", section)
             functions.append((section[24:24 + name].decode(),
@@ -63,8 +74,10 @@ def python_events(path):
                 if event == PYTHON_POSITION:
                     position = line_at(*tables[function], line)
                     continue
+                if event == CALL_RECORD:
+                    events.append(Event("record", records[line], "", position))
+                    continue
                 events.append(Event(*[KINDS[event], *functions[function], line or position]))
-    assert kind == 5, "the recording is truncated"
     return events
 
 
@@ -190,6 +203,38 @@ def test_naming_runs_nothing_of_the_programs(repository, build, run_program, tmp
     # An alarm may go off before the call that it is for.
     assert len({name for name in names if name.startswith("somewhere.")}) > 20
     assert any(name.endswith("method") for name in names)
+
+
+@IN_EACH_INTERPRETER
+def test_variables_that_say_why_not(repository, build, run_program, tmp_path, interpreter):
+    if interpreter == "none":
+        pytest.skip("cannot run here: no interpreters of pyenv")
+    recording = tmp_path / "recording"
+    done = run_program([interpreter, "-B", str(repository / "tests/agent/why_not_program.py"),
+                        str(build / "lib/optrace/liboptrace_agent.so"), str(recording)])
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    events = python_events(recording)
+    found = []
+    for event, following in zip(events, events[1:]):
+        if event.kind == "record":
+            assert following.kind == "return"
+            value = json.loads(event.name)
+            assert value["kind"] == "variables"
+            found.append((following.name, value["variables"]))
+    scope = "torch.nn.modules.example."  # Of no other module.
+    fast_path = "why_not_fast_path"
+    assert found == [
+        (scope + "plain", {fast_path: "a reason"}),
+        (scope + "plain", {fast_path: "a reason"}),
+        (scope + "empty", {fast_path: ""}),
+        (scope + "two", {"why_not_first": "1", "why_not_second": "3"}),
+        (scope + "characters",
+         {fast_path: 'a "quote", \\, \n, \u00e9, \u20ac, \U0001f600, \\udc80'}),
+        (scope + "long", {fast_path: "x" * 999}),
+        (scope + "derived_text", {fast_path: "derived"}),
+        (scope + "fails", {fast_path: "fails"}),
+        (scope + "argument", {fast_path: "argument"}),
+    ]
 
 
 @IN_EACH_INTERPRETER

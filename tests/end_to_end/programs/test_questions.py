@@ -61,6 +61,13 @@ def ops_called(frames):
     return [frame["op"] for frame in frames if (frame["detail"] or {}).get("step") == "call"]
 
 
+def variables_of(frames, function):
+    """The recorded variables of the only frame of a function, which was called once."""
+    frame, = [frame for frame in frames if frame["name"].endswith(function)]
+    return [(one["name"], value["value"]) for one in (frame["detail"] or {}).get("variables", [])
+            for value in one["values"]]
+
+
 def library_calls(frames):
     """The calls of libraries, decoded."""
     return [call for frame in frames if frame["layer"] == "library"
@@ -179,7 +186,15 @@ def test_transformer_fast_path(below, torch_folder):
     assert op in ops_called(below("cpu", "fast_path_taken"))
     without = below("cpu", "fast_path_not_taken")
     assert op not in ops_called(without)
-    # forward() went on after the check; `why_not_sparsity_fast_path` in its text has the reasons.
+    # The reason is a local variable of forward().
+    reasons = [variables_of(frames, "TransformerEncoderLayer.forward")
+               for frames in (below("cpu", "fast_path_taken"), without)]
+    assert reasons == [
+        [("why_not_sparsity_fast_path", "")],
+        [("why_not_sparsity_fast_path", "grad is enabled and at least one of query or the "
+          "input/output projection weights or biases requires_grad")]]
+    assert variables_of(without, "MultiheadAttention.forward")[0][0] == "why_not_fast_path"
+    # forward() went on after the check.
     block, = [frame for frame in without if frame["name"].endswith("Layer._sa_block")]
     text = (torch_folder / "nn/modules/transformer.py").read_text().splitlines()
     assert "self._sa_block(x, " in text[block["source"]["call_line"] - 1]

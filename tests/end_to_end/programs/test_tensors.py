@@ -215,6 +215,21 @@ class Odd:
         print("iter")
         return iter(())
 
+class Slotted(Odd):
+    __slots__ = ("first", "__second", "unset")
+    def __init__(self):
+        Odd.__init__(self)
+        self.first, self.__second = torch.zeros(12), [torch.zeros(13)]
+
+class MoreSlots:
+    __slots__ = ("own",)
+
+class EvenMoreSlots(MoreSlots):
+    __slots__ = ("more", "__weakref__")
+    @property
+    def own(self):
+        print("own")
+
 class Derived(torch.Tensor):
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
@@ -245,6 +260,10 @@ batch = [torch.ones(2), (torch.ones(3), {"deep": torch.ones(4)})]
 state = {"x": torch.ones(6), 7: torch.ones(7), ("no", "name"): torch.ones(8)}
 counted = collections.OrderedDict(first=batch[0])
 odd = Odd()
+slotted = Slotted()
+more = EvenMoreSlots()
+MoreSlots.own.__set__(more, torch.ones(14))
+more.more = torch.ones(15)
 keys = {odd: torch.ones(9)}
 cycle = []
 cycle.append(cycle)
@@ -253,6 +272,8 @@ derived = torch.ones(11).as_subclass(Derived)
 with torch.device("cpu"):
     model(torch.ones(4, 2))
 outer()
+product = model(torch.ones(4, 2)).sum()
+product.backward()
 print("end", flush=True)
 """
 
@@ -277,6 +298,10 @@ def test_names_of_what_variables_contain(optrace, python, newest_python, run_pro
             "model.inner.0.weight": [1, 3], "model.inner.0.bias": [1], "model.last": [4, 3],
             "batch[0]": [2], "batch[1][0]": [3], "batch[1][1]['deep']": [4],
             "state['x']": [6], "state[7]": [7], "counted['first']": [2], "odd.hidden": [3],
+            "slotted.hidden": [3], "slotted.first": [12], "slotted._Slotted__second[0]": [13],
+            "more.own": [14], "more.more": [15],
+            "product": [], "model.fc1.weight.grad": [3, 2], "model.fc1.bias.grad": [3],
+            "model.inner.0.weight.grad": [1, 3], "model.inner.0.bias.grad": [1],
             "cycle[1]": [10], "derived": [11]}
         first = names[None, "counted['first']"]
         assert {"name": "batch[0]", "same_tensor": True, "offset": 0} in first["shared_with"]
@@ -290,6 +315,34 @@ def test_names_of_what_variables_contain(optrace, python, newest_python, run_pro
     result = optrace("tensors", "--python", python, "--name", "fc1.weight", program)
     assert "model.fc1.weight: 3×2 float32 cpu" in result.stdout
     assert "forward.self.fc1.weight" in result.stdout
+
+
+SWAPPED = """
+import torch
+from torch.utils import swap_tensors
+a, b, model = torch.ones(3), torch.zeros(2), torch.nn.Linear(4, 1)
+a + 1
+swap_tensors(a, b)
+torch.__future__.set_swap_module_params_on_conversion(True)
+model(torch.ones(1, 4)).sum().backward()
+model.double()
+torch.ones(5) + 1
+print(a.shape, b.shape, model.weight.grad.dtype)
+"""
+
+
+def test_tensors_can_be_swapped(optrace, python, newest_python, tmp_path):
+    """PyTorch refuses to swap tensors that have weak references."""
+    program = tmp_path / "swapped.py"
+    program.write_text(SWAPPED)
+    for one in (python, newest_python):
+        result = optrace("tensors", "--python", one, "--json", program)
+        assert result.returncode == 0, result.stderr
+        assert "torch.Size([2]) torch.Size([3]) torch.float64" in result.stderr
+        tensors = {variable["name"]: variable["tensor"]
+                   for variable in json.loads(result.stdout)["variables"]}
+        assert (tensors["a"]["shape"], tensors["b"]["shape"]) == ([2], [3])
+        assert tensors["model.weight"]["dtype"] == "float64"
 
 
 def test_a_reused_address_is_another_tensor(optrace, python, newest_python, tmp_path):

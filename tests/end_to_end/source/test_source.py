@@ -223,6 +223,17 @@ def test_locate_indexes_what_it_is_asked_for(on_demand, bare_command, tree):
     assert "Writing the index" not in missing.stderr
 
 
+def test_locate_prints_the_text_of_the_indexed_tree(on_demand, bare_command, tree):
+    printed = bare_command("locate", "at::native::relu", "--source")
+    assert printed.returncode == 0, printed.stderr
+    head, *text = printed.stdout.splitlines()
+    file, line = head.split("  ")[1].rsplit(":", 1)
+    assert pathlib.Path(file) == tree / "aten/src/ATen/native/Activation.cpp"
+    assert text[0] == "Tensor relu(const Tensor & self) {" and text[-1] == "}"
+    lines = pathlib.Path(file).read_text().splitlines()
+    assert lines[int(line) - 1:][:len(text)] == text
+
+
 def test_what_was_asked_for_stays(on_demand, bare_command):
     assert bare_command("explain", "gelu").returncode == 0
     before = on_demand.read_bytes()

@@ -26,6 +26,7 @@
 #include "tracer/in_process/agent/process/system_calls.h"
 #include "tracer/in_process/agent/process/threads.h"
 #include "tracer/in_process/agent/python/python_events.h"
+#include "tracer/in_process/agent/python/why_not_variables.h"
 #include "tracer/in_process/agent/recording/event_buffer.h"
 #include "tracer/in_process/agent/recording/op_record_store.h"
 #include "tracer/in_process/agent/recording/reader_requests.h"
@@ -662,6 +663,7 @@ int optrace_agent_remove() {
   const bool idle = !recording_waits && running_round() == 0;
   if (idle) {
     forget_op_records();
+    forget_why_not_records();
   }
   if (idle && only_thread()) {
     forget_traps();

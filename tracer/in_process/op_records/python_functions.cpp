@@ -37,7 +37,8 @@ bool PythonFunctions::find() {
          OPTRACE_FIND(PyTuple_GetItem) && OPTRACE_FIND(PyCell_Get) &&
          OPTRACE_FIND(PyLong_AsVoidPtr) && OPTRACE_FIND(PyErr_Fetch) &&
          OPTRACE_FIND(PyErr_Restore) && OPTRACE_FIND(PyErr_Clear) && OPTRACE_FIND(Py_IncRef) &&
-         OPTRACE_FIND(Py_DecRef) && OPTRACE_FIND(Py_GetVersion) && OPTRACE_FIND(PyCell_Type);
+         OPTRACE_FIND(Py_DecRef) && OPTRACE_FIND(Py_GetVersion) && OPTRACE_FIND(PyCell_Type) &&
+         OPTRACE_FIND(PyCFunction_Type);
 }
 
 #undef OPTRACE_FIND

@@ -47,6 +47,7 @@ struct PythonFunctions {
   void (*Py_DecRef)(Object* object) = nullptr;
   const char* (*Py_GetVersion)() = nullptr;
   void* PyCell_Type = nullptr;
+  void* PyCFunction_Type = nullptr;
   void* PyModule_Type = nullptr;
   // The following are null in some versions.
   int (*PyGC_Disable)() = nullptr;  // From 3.10 on.

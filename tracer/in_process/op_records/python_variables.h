@@ -43,6 +43,9 @@ class VariableVisitor {
   /// Returns true if the visit shall include nested tensors.
   virtual bool begin(const PythonScope& scope) = 0;
   virtual void add(const PythonVariable& variable) = 0;
+  /// `name` is that of a tensor that is visited, with `.grad`. `address` may only be compared:
+  /// another thread, which needs no GIL for it, may have replaced the gradient.
+  virtual void add_gradient(std::string_view name, const c10::TensorImpl* address) = 0;
   /// `nested` is the number of values in containers and attributes that were looked at.
   virtual void end(std::size_t nested) = 0;
 

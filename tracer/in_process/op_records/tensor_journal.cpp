@@ -16,6 +16,7 @@
 #include "tracer/in_process/op_records/saved_variables.h"
 #include "tracer/in_process/op_records/storage_table.h"
 #include "tracer/in_process/op_records/tensor_facts.h"
+#include "tracer/in_process/op_records/tensor_swaps.h"
 #include "tracer/in_process/op_records/tensor_table.h"
 
 namespace optrace_ops::tensor_journal {
@@ -92,6 +93,11 @@ class Journal final : public VariableVisitor {
     reset();
   }
 
+  void drop_tensors() {
+    const Locked lock(*this);
+    tensors_.drop(dropped_.tensors);
+  }
+
   std::unique_ptr<JournalCall> begin(JournalThread& thread, bool is_node) {
     auto call = std::make_unique<JournalCall>();
     call->outer = thread;
@@ -116,6 +122,7 @@ class Journal final : public VariableVisitor {
       thread.file = 0;
     }
     call->number = thread.call = innermost = ++calls_;
+    thread.in_node = thread.in_node || is_node;
     return call;
   }
 
@@ -135,6 +142,8 @@ class Journal final : public VariableVisitor {
   void add_result(JournalCall& call, const c10::TensorImpl& tensor, const char* relation,
                   const char* of) {
     const Locked lock(*this);
+    // It may become a gradient, which has a name only if it has a number already.
+    if (call.outer.in_node) tensors_.find_or_add(tensor, dropped_.tensors);
     JsonText json;
     json.open('{');
     write_tensor(json, tensor, call, false);
@@ -232,6 +241,13 @@ class Journal final : public VariableVisitor {
     append(found_, entry);
   }
 
+  void add_gradient(std::string_view name, const c10::TensorImpl* address) override {
+    TensorTable::Strong gradient = tensors_.find_alive(address);
+    if (!gradient) return;
+    add({name, gradient.get(), true});
+    dropped_.gradients.push_back(std::move(gradient));
+  }
+
   void end(std::size_t nested) override {
     if (nested_)
       scope_->looks_without_nested = nested / kNestedOfLook;
@@ -287,9 +303,10 @@ class Journal final : public VariableVisitor {
   struct Dropped {
     std::vector<StorageTable::Weak> storages;
     std::vector<TensorTable::Weak> tensors;
+    std::vector<TensorTable::Strong> gradients;
   };
 
-  // Dropping a weak reference may take the GIL.
+  // Dropping a reference may take the GIL, and run ops.
   void unlock_and_drop() {
     const Dropped dropped = std::exchange(dropped_, {});
     mutex_.unlock();
@@ -471,7 +488,7 @@ std::atomic<std::uint64_t> requested{0};  // Bytes.
 }  // namespace
 
 void request(const PythonSettings& settings, std::uint64_t most) {
-  if (most != 0) use_python(settings);
+  if (most != 0 && use_python(settings)) find_swap_function();
   requested.store(most);
 }
 
@@ -479,12 +496,14 @@ void start(const optrace_op_functions& agent) {
   if (const std::uint64_t most = requested.load(); most != 0) {
     Journal::get().start(agent, most);
     watch_saved_variables(agent);
+    watch_swaps();
   }
 }
 
 void stop(const optrace_op_functions& agent) {
   if (requested.load() == 0) return;
   leave_saved_variables(agent);
+  leave_swaps();
   Journal::get().stop();
 }
 
@@ -510,14 +529,22 @@ void note_saved(const c10::TensorImpl& tensor) {
   const int number = errno;
   try {
     Journal::get().note_saved(tensor);
-  } catch (...) {  // Out of memory, or an unexpected property of this PyTorch.
+  } catch (...) {  // NOLINT(bugprone-empty-catch): out of memory, or an unexpected PyTorch.
   }
   errno = number;
+}
+
+void drop_tensors() {
+  try {
+    Journal::get().drop_tensors();
+  } catch (...) {  // NOLINT(bugprone-empty-catch): out of memory; the swap may then fail.
+  }
 }
 
 void leave(JournalThread& thread, const JournalCall& call) {
   thread.call = innermost = call.outer.call;
   thread.record = call.outer.record;
+  thread.in_node = call.outer.in_node;
 }
 
 void end(const JournalThread& thread, const JournalCall& call, const char* name, bool is_node) {

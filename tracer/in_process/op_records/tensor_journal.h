@@ -21,6 +21,7 @@ namespace optrace_ops {
 struct JournalThread {
   std::uint32_t call = 0;    ///< Number of the innermost call; 0: none.
   std::uint32_t record = 0;  ///< The id of its op record.
+  bool in_node = false;      ///< The innermost call is a node, or inside of one.
   std::uint32_t file = 0;    ///< Number of the file of the program's current line; 0: unknown.
   std::uint32_t line = 0;
   std::uint64_t look = 0;  ///< Number of the last look at its variables.
@@ -67,6 +68,9 @@ void add_result(JournalCall& call, const c10::TensorImpl& tensor, const char* re
 
 /// Notes that autograd saves a tensor in the innermost call of the thread.
 void note_saved(const c10::TensorImpl& tensor);
+
+/// Drops the weak references to tensors. The tensors are other ones from then on.
+void drop_tensors();
 
 /// Makes the call around this one the thread's innermost, also after the end of the journal.
 void leave(JournalThread& thread, const JournalCall& call);

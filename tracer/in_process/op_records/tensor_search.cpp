@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include <ATen/core/Tensor.h>
 #include <c10/core/UndefinedTensorImpl.h>
 
 namespace optrace_ops {
@@ -26,6 +27,22 @@ constexpr unsigned long kTuple = 1UL << 26U;
 constexpr unsigned long kText = 1UL << 28U;
 constexpr unsigned long kDictionary = 1UL << 29U;
 constexpr unsigned long kType = 1UL << 31U;
+
+// A slot of a class: PyMemberDef (Include/descrobject.h).
+struct Slot {
+  const char* name;
+  int type;
+  std::int64_t offset;  // From the start of the object.
+  int flags;
+  const char* text;
+};
+constexpr int kObjectSlot = 16;  // Py_T_OBJECT_EX: a PyObject*, null if it was not set.
+constexpr int kMaxClasses = 64;  // In the inheritance of one object.
+
+// Where a class has its slots and its base (Include/cpython/object.h, 3.9 to 3.14).
+constexpr std::size_t kSlotsInType = 240;
+constexpr std::size_t kBaseInType = 256;
+bool knows_slots = false;
 
 Object* tensor_class = nullptr;
 std::size_t tensor_place = 0;  // Where a tensor object has the pointer to its TensorImpl.
@@ -55,6 +72,8 @@ const c10::TensorImpl* tensor_in(Object* object) {
 }  // namespace
 
 bool use_tensors(Object* tensor_type, Object* sample) {
+  const Reference base(python.PyObject_GetAttrString(tensor_type, "__base__"));
+  knows_slots = base && field<Object*>(tensor_type, kBaseInType) == base.get();
   // A getter of C.
   const Reference address(python.PyObject_GetAttrString(sample, "_cdata"));
   if (!address) return false;
@@ -95,6 +114,7 @@ void TensorSearch::visit_value(Object* value, int depth, int modules) {
     const c10::TensorImpl* const tensor = tensor_in(value);
     if (tensor == nullptr || (depth + modules > 0 && tensors_++ >= kMaxTensors)) return;
     visitor_.add({name_, tensor, depth + modules > 0});
+    if (nested_wanted_) visit_gradient(*tensor);
     return;
   }
   if (!nested_wanted_ || depth >= kMaxDepth) return;
@@ -104,6 +124,12 @@ void TensorSearch::visit_value(Object* value, int depth, int modules) {
     visit_items(value, (flags & kTuple) != 0, depth + 1);
   else if (may_have_attributes && !is_a(value, python.PyModule_Type))
     visit_attributes(value, depth + 1, modules);
+}
+
+void TensorSearch::visit_gradient(const c10::TensorImpl& tensor) {
+  const c10::TensorImpl* const gradient = tensor.grad().unsafeGetTensorImpl();
+  if (gradient == c10::UndefinedTensorImpl::singleton() || !take_one()) return;
+  with_suffix(".grad", "", "", [&] { visitor_.add_gradient(name_, gradient); });
 }
 
 // Counts a value; returns false if there were too many.
@@ -158,10 +184,32 @@ void TensorSearch::visit_keys(Object* dictionary, int depth) {
 }
 
 void TensorSearch::visit_attributes(Object* object, int depth, int modules) {
+  if (!seen_.insert(object).second) return;
+  visit_slots(object, depth, modules);
   // Up to 3.9, a new dictionary could start a garbage collection, which runs Python code.
-  if (python.PyGC_Disable == nullptr || !seen_.insert(object).second) return;
+  if (python.PyGC_Disable == nullptr) return;
   const Reference attributes(python.PyObject_GenericGetDict(object, nullptr));
   if (attributes) visit_members(attributes.get(), depth, modules);
+}
+
+// Visits the `__slots__` of an object's class and of its bases. They are read where the object has
+// them: a descriptor of the same name in the class may be the program's.
+void TensorSearch::visit_slots(Object* object, int depth, int modules) {
+  if (!knows_slots) return;
+  const Reference type(python.PyObject_Type(object));
+  const Object* at = type.get();
+  for (int left = kMaxClasses; at != nullptr && left > 0; --left) {
+    if ((python.PyType_GetFlags(const_cast<Object*>(at)) & kHeapType) == 0) return;
+    for (const auto* slot = field<const Slot*>(at, kSlotsInType);
+         slot != nullptr && slot->name != nullptr; ++slot) {
+      if (slot->type != kObjectSlot || slot->offset <= 0 || is_of_python(slot->name)) continue;
+      auto* const value = field<Object*>(object, static_cast<std::size_t>(slot->offset));
+      if (value == nullptr) continue;
+      if (!take_one()) return;
+      with_suffix(".", slot->name, "", [&] { visit_value(value, depth, modules); });
+    }
+    at = field<const Object*>(at, kBaseInType);
+  }
 }
 
 // Visits the attributes of an object. The parameters, buffers and modules of a torch.nn.Module are

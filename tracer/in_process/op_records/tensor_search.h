@@ -16,9 +16,11 @@ bool use_tensors(Object* tensor_type, Object* sample);
 
 /// Visits the variables of one scope that are tensors or contain some: in dictionaries, lists and
 /// tuples, and in the attributes of objects. A tensor that belongs to a module has the name that
-/// `named_parameters` gives it: `model.fc1.weight`. No Python code runs: attributes are read from
-/// the object's own dictionary, so that neither properties nor `__getattr__` are called, and keys
-/// are neither hashed nor compared. Depth and number of values are limited. Call with the GIL held.
+/// `named_parameters` gives it: `model.fc1.weight`. A gradient is an attribute of its tensor,
+/// `model.fc1.weight.grad`. No Python code runs: attributes are read from
+/// the object's own dictionary and its `__slots__`, so that neither properties nor `__getattr__`
+/// are called, and keys are neither hashed nor compared. Depth and number of values are limited.
+/// Call with the GIL held.
 class TensorSearch {
  public:
   TensorSearch(VariableVisitor& visitor, const PythonScope& scope);
@@ -30,10 +32,12 @@ class TensorSearch {
 
  private:
   void visit_value(Object* value, int depth, int modules);
+  void visit_gradient(const c10::TensorImpl& tensor);
   void visit_items(Object* list, bool is_tuple, int depth);
   void visit_keys(Object* dictionary, int depth);
   void visit_attributes(Object* object, int depth, int modules);
   void visit_members(Object* dictionary, int depth, int modules);
+  void visit_slots(Object* object, int depth, int modules);
   template <typename Visit>
   void with_suffix(std::string_view before, std::string_view text, std::string_view after,
                    const Visit& visit);

@@ -19,6 +19,7 @@ namespace optrace_ops {
 class TensorTable {
  public:
   using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+  using Strong = c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
 
   /// Returns the number of a tensor that is alive, or 0 if there is no room for more. Moves the
   /// weak references to tensors that have ended to `dropped`: dropping one may take the GIL.
@@ -33,9 +34,22 @@ class TensorTable {
     return count_;
   }
 
-  void clear(std::vector<Weak>& dropped) {
+  /// Returns the tensor at an address if it has a number and is alive. Does not read what is at the
+  /// address of any other.
+  Strong find_alive(const c10::TensorImpl* address) const {
+    const auto found = tensors_.find(address);
+    return found == tensors_.end() ? Strong() : found->second.weak.lock();
+  }
+
+  /// Forgets all tensors. Later ones get other numbers.
+  void drop(std::vector<Weak>& dropped) {
     for (auto& [tensor, entry] : tensors_) dropped.push_back(std::move(entry.weak));
     tensors_.clear();
+  }
+
+  /// Same, but numbers start again.
+  void clear(std::vector<Weak>& dropped) {
+    drop(dropped);
     count_ = 0;
     sweep_at_ = kFirstSweep;
   }

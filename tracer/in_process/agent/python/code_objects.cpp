@@ -1,6 +1,7 @@
 #include "tracer/in_process/agent/python/code_objects.h"
 
 #include "tracer/in_process/agent/process/system_calls.h"
+#include "tracer/in_process/agent/python/why_not_variables.h"
 #include "tracer/in_process/agent/recording/python_functions.h"
 
 namespace optrace::agent {
@@ -32,6 +33,7 @@ bool is_main_interpreter() {
 void end_code_object(void* code) {
   if (is_main_interpreter()) {
     forget_function(address_of(code));
+    forget_why_not_variables(code);
   }
   original(code);
 }

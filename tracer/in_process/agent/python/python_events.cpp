@@ -12,6 +12,7 @@
 #include "tracer/in_process/agent/python/python_interface.h"
 #include "tracer/in_process/agent/python/python_names.h"
 #include "tracer/in_process/agent/python/python_profilers.h"
+#include "tracer/in_process/agent/python/why_not_variables.h"
 #include "tracer/in_process/agent/recording/event_buffer.h"
 #include "tracer/in_process/agent/recording/python_calls.h"
 #include "tracer/in_process/agent/recording/python_functions.h"
@@ -53,6 +54,7 @@ std::uint32_t new_python_function(void* frame, void* code) {
   watch_code_objects(python);
   NameBuffer name;
   name_python_function(python, frame, code, name);
+  find_why_not_variables(python, code, name.data(), name.size());
   FunctionDescription function;
   function.text = name.data();
   function.name_size = name.size();
@@ -305,6 +307,9 @@ void record_profile_event(void* frame, int event, void* argument, std::uint64_t 
     const Unrecorded guard;
     follow_builtin(argument);
   }
+  if (!builtin && any_why_not_variables) {
+    record_why_not_variables(python, round, frame, stack_pointer);
+  }
   if (!end_python_call(round, builtin ? argument : frame, stack_pointer)) {
     end_unknown_call(round, frame, builtin, argument, stack_pointer);
   }
@@ -402,6 +407,7 @@ void forget_python_events() {
   forget_listening();
   leave_code_objects();
   forget_functions();
+  forget_why_not_variables();
 }
 
 bool python_events_failed() {
@@ -446,6 +452,7 @@ int set_python_events(bool on) {
     end_following_library_loads();
     leave_code_objects();
     forget_functions();
+    forget_why_not_variables();
     left_out = nullptr;
     return 0;
   }

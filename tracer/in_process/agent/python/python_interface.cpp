@@ -34,6 +34,9 @@ bool PythonInterface::find() {
   find_symbol("_PyRuntime", runtime);
   find_symbol("PyFrame_GetLasti", frame_instruction);
   find_symbol("PyFrame_GetGlobals", frame_globals);
+  find_symbol("PyFrame_GetVar", frame_variable);
+  find_symbol("PyGC_Disable", gc_disable);
+  find_symbol("PyGC_Enable", gc_enable);
   const bool found =
       find_symbol("Py_GetVersion", version) && find_symbol("PyBytes_AsString", bytes) &&
       find_symbol("PyBytes_Size", bytes_size) && find_symbol("PyThreadState_Get", running_thread) &&

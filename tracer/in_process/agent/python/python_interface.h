@@ -64,6 +64,11 @@ struct PythonInterface {
   void* runtime;  ///< Address of _PyRuntime; null if the symbol is not visible.
   /// Returns the frame's current instruction as an offset in bytes. Null before 3.11.
   int (*frame_instruction)(Object* frame);
+  /// Returns a variable of a frame, or null with an exception set. Null before 3.12.
+  Object* (*frame_variable)(Object* frame, Object* name);
+  /// Turns garbage collections off, or on, and returns whether they were on. Null before 3.10.
+  int (*gc_disable)();
+  int (*gc_enable)();
   void* (*running_thread)();  ///< Thread state of the caller, which holds the GIL.
 
   // The following require has_threads() and the GIL. They apply to any thread known to Python.

@@ -194,10 +194,7 @@ void* first_argument(const PythonInterface& python, void* frame, void* code) {
       python.tuple_size(names) < 1) {
     return nullptr;
   }
-  // The last field of a frame is the first of its variables.
-  const auto size = python.field<std::uint64_t>(python.frame_type, kTypeBasicSize);
-  void* const* const variables =
-      reinterpret_cast<void* const*>(static_cast<const char*>(frame) + size - sizeof(void*));
+  void* const* const variables = reinterpret_cast<void* const*>(variables_of_frame(python, frame));
   if (variables[0] != nullptr) {
     return variables[0];
   }
@@ -233,17 +230,22 @@ void* find_function_of_frame(const PythonInterface& python, void* frame, void* g
              : method;
 }
 
-// Appends the result of one of the interpreter's own getters, which reads a field.
-bool append_got(const PythonInterface& python, void* getters_of, void* object, const char* wanted,
-                NameBuffer& name) {
+// Returns the result of one of the interpreter's own getters, which reads a field, as a new
+// reference. Returns null if there is none.
+void* got(const PythonInterface& python, void* getters_of, void* object, const char* wanted) {
   for (const auto* one = python.field<const Getter*>(getters_of, kTypeGetters);
        one != nullptr && one->name != nullptr; ++one) {
     if (std::strcmp(one->name, wanted) == 0) {
-      const PythonReference text(python, one->get(object, one->closure));
-      return append_text(python, text.get(), name);
+      return one->get(object, one->closure);
     }
   }
-  return false;
+  return nullptr;
+}
+
+bool append_got(const PythonInterface& python, void* getters_of, void* object, const char* wanted,
+                NameBuffer& name) {
+  const PythonReference text(python, got(python, getters_of, object, wanted));
+  return append_text(python, text.get(), name);
 }
 
 bool is_heap_type(const PythonInterface& python, void* type) {
@@ -390,6 +392,27 @@ void* field_of_code(const PythonInterface& python, void* code, const char* name)
 int number_in_code(const PythonInterface& python, void* code, const char* name) {
   const char* const field = member_of(python, python.code_type, code, name);
   return field == nullptr ? 0 : *reinterpret_cast<const int*>(field);
+}
+
+void* variable_names_of_code(const PythonInterface& python, void* code) {
+  constexpr char kNames[] = "co_varnames";
+  void* names = field_of_code(python, code, kNames);
+  if (names != nullptr) {
+    python.take_reference(names);
+  } else {
+    names = got(python, python.code_type, code, kNames);
+  }
+  if (names != nullptr && !has_flag(python, names, kTupleSubclass)) {
+    python.drop_reference(names);
+    return nullptr;
+  }
+  return names;
+}
+
+const char* variables_of_frame(const PythonInterface& python, const void* frame) {
+  // The last field of a frame is the first of its variables.
+  const auto size = python.field<std::uint64_t>(python.frame_type, kTypeBasicSize);
+  return static_cast<const char*>(frame) + size - sizeof(void*);
 }
 
 void name_python_function(const PythonInterface& python, void* frame, void* code,

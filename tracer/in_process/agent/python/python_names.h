@@ -35,6 +35,13 @@ void* field_of_code(const PythonInterface& python, void* code, const char* name)
 /// Same for an integer field (`co_firstlineno`); 0 if there is none.
 int number_in_code(const PythonInterface& python, void* code, const char* name);
 
+/// Returns the names of a code object's variables (`co_varnames`) as a new reference, which may be
+/// a new object; null if they are unknown.
+void* variable_names_of_code(const PythonInterface& python, void* code);
+
+/// Returns where a frame object has its variables, in the order of their names. Only before 3.11.
+const char* variables_of_frame(const PythonInterface& python, const void* frame);
+
 /// Appends `module.qualname` of a Python function that starts in `frame`.
 void name_python_function(const PythonInterface& python, void* frame, void* code, NameBuffer& name);
 
