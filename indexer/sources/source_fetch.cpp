@@ -24,7 +24,7 @@ namespace {
 
 // The folders needed by the units, the generators and the units' includes. git adds files at the
 // top.
-constexpr std::array<const char*, 7> kNeeded = {
+constexpr std::array<const char*, 7> kNeededFolders = {
     "aten", "c10", "caffe2/serialize", "third_party/miniz-3.0.2", "tools", "torch", "torchgen"};
 
 constexpr std::array<std::string_view, 5> kSchemes = {"https://", "http://", "ssh://", "git://",
@@ -236,7 +236,7 @@ void fetch_source(const FetchOptions& options, ProgressReporter& progress) {
     git.run({"config", key, value}, "creating a repository");
   }
   std::vector<std::string> sparse = {"sparse-checkout", "set", "--cone"};
-  sparse.insert(sparse.end(), kNeeded.begin(), kNeeded.end());
+  sparse.insert(sparse.end(), kNeededFolders.begin(), kNeededFolders.end());
   git.run(sparse, "creating a repository");
   progress.begin(fmt::format("Fetching commit {} from {}", options.commit, url));
   git.run({"fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules",

@@ -34,7 +34,7 @@ constexpr std::array<std::string_view, 5> kLibraries = {
     "torch/csrc/api/", "torch/csrc/distributed/", "torch/csrc/jit/", "torch/csrc/lazy/",
     "torch/csrc/profiler/"};
 
-constexpr std::array<std::string_view, 4> kNeeded = {
+constexpr std::array<std::string_view, 4> kNeededFiles = {
     "aten/src/ATen/native/native_functions.yaml", "torchgen/gen.py",
     "tools/setup_helpers/generate_code.py", "c10/core/TensorImpl.h"};
 
@@ -85,7 +85,7 @@ SourceTree open_source_tree(const std::filesystem::path& folder) {
   std::string text;
   std::ifstream(tree.folder / "version.txt") >> text;
   tree.version = text.substr(0, text.find_first_not_of("0123456789."));
-  for (const auto needed : kNeeded) {
+  for (const auto needed : kNeededFiles) {
     if (tree.version.empty() || !std::filesystem::is_regular_file(tree.folder / needed, error)) {
       throw Error(ExitStatus::usage,
                   fmt::format("{} is not a complete PyTorch source tree: it has no {}",

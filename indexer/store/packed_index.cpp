@@ -22,7 +22,7 @@
 namespace optrace {
 namespace {
 
-constexpr const char* kExtension = ".xz";
+constexpr const char* kPackedExtension = ".xz";
 
 // Ten times the size of an index.
 constexpr std::uint64_t kMaxIndex = std::uint64_t{400} << 20;
@@ -91,7 +91,7 @@ std::optional<Index> open_undamaged(const std::filesystem::path& path) {
 }  // namespace
 
 bool is_packed_index(const std::filesystem::path& path) {
-  return path.extension() == kExtension;
+  return path.extension() == kPackedExtension;
 }
 
 Index open_packed_index(const std::filesystem::path& path) {

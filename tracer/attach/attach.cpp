@@ -54,7 +54,6 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kAnswerLimit = std::chrono::seconds(60);
-constexpr std::uint64_t kPage = 4096;
 
 std::string read_source(const char* name) {
   const std::filesystem::path path = data_folder() / "target" / name;

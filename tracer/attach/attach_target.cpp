@@ -36,7 +36,6 @@ constexpr std::size_t kVersionLimit = 1 << 16;
 /// CPython's table of dynamic symbols has 50 KB, and that of a program that embeds it hardly more.
 constexpr std::uint64_t kTableLimit = std::uint64_t{16} << 20;
 constexpr std::size_t kMaxNameLength = 256;  // The names that are looked for are much shorter.
-constexpr std::uint64_t kPage = 4096;
 constexpr std::size_t kComparedCode = 32;
 constexpr std::string_view kDeleted = " (deleted)";
 constexpr std::string_view kPythons =

@@ -9,6 +9,9 @@
 
 namespace optrace {
 
+/// Size of a page of x86-64.
+inline constexpr std::uint64_t kPage = 4096;
+
 /// A running Python, inspected from outside without changing it. Its paths and versions are its own
 /// claims: show them with care, and follow its paths only inside its root.
 struct AttachTarget {

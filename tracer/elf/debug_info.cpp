@@ -13,6 +13,7 @@
 
 #include "platform/error.h"
 #include "tracer/elf/debug_file.h"
+#include "tracer/elf/elf_text.h"
 #include "tracer/elf/read_at.h"
 
 namespace optrace {
@@ -23,7 +24,6 @@ constexpr std::size_t kMaxVisitedDies = std::size_t{1} << 28;
 constexpr std::size_t kMaxRanges = std::size_t{1} << 24;
 constexpr std::size_t kMaxInlined = 64;  // Functions inlined into each other.
 constexpr int kMaxOrigins = 16;          // Successive references to a DIE's origin.
-constexpr std::size_t kMaxNameLength = 32 << 10;
 // libdw keeps some 80 bytes for each row of a line table, and a row may take one byte in the file.
 constexpr std::uint32_t kMaxLineTableBytes = 8 << 20;
 std::string_view name_of(Dwarf_Die& die) {

@@ -22,7 +22,7 @@
 namespace optrace {
 namespace {
 
-constexpr std::size_t kMaxNameLength = 4096;
+constexpr std::size_t kMaxImportLength = 4096;
 
 class ImportReader {
  public:
@@ -183,7 +183,7 @@ class ImportReader {
   std::string_view text(std::uint64_t offset) const {
     const auto table = segment_bytes(texts_);
     const std::uint64_t size = std::min<std::uint64_t>(table.size(), texts_size_);
-    return elf_text(table.first(size), offset, kMaxNameLength);
+    return elf_text(table.first(size), offset, kMaxImportLength);
   }
 
   MappedFile file_;

@@ -9,6 +9,9 @@
 
 namespace optrace {
 
+/// The longest symbol that is read, in bytes.
+inline constexpr std::size_t kMaxNameLength = 32 << 10;
+
 /// Returns the string at `offset` in an ELF string table, or an empty one if `offset` lies outside.
 /// The string is cut at `longest` bytes, because any number of symbols can refer to one long
 /// string.

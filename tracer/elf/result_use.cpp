@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMaxInstructions = 8;
 
-ZydisRegister whole(ZydisRegister part) {
+ZydisRegister largest(ZydisRegister part) {
   return ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, part);
 }
 
@@ -22,10 +22,10 @@ class ResultCopies {
  public:
   bool contain(const ZydisDecodedOperand& operand) const {
     return operand.type == ZYDIS_OPERAND_TYPE_REGISTER &&
-           std::ranges::count(registers_, whole(operand.reg.value)) != 0;
+           std::ranges::count(registers_, largest(operand.reg.value)) != 0;
   }
-  void add(ZydisRegister copy) { registers_.push_back(whole(copy)); }
-  void remove(ZydisRegister overwritten) { std::erase(registers_, whole(overwritten)); }
+  void add(ZydisRegister copy) { registers_.push_back(largest(copy)); }
+  void remove(ZydisRegister overwritten) { std::erase(registers_, largest(overwritten)); }
 
  private:
   std::vector<ZydisRegister> registers_{ZYDIS_REGISTER_RAX};

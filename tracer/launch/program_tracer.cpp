@@ -51,7 +51,6 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t kMaxProcesses = 4096;
 constexpr milliseconds kImportLimit = std::chrono::hours(1);  // torch's import may be slow.
-constexpr milliseconds kAnswerLimit = std::chrono::seconds(30);
 // How often a family looks for the end of its processes. All else wakes it, but the background
 // thread may get no processor for long.
 constexpr milliseconds kWatchPause{8};

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -16,6 +17,9 @@
 #include "tracer/runtime_build/dry_run.h"
 
 namespace optrace {
+
+/// The time that a traced process has for its answer to an order.
+inline constexpr std::chrono::milliseconds kAnswerLimit = std::chrono::seconds(30);
 
 /// The default number of bytes that tracing may take in a process.
 constexpr std::uint64_t kTargetBytes = 64ULL << 20;

@@ -135,8 +135,8 @@ class BuildLock {
   /// Waits until no other process holds the lock, and leaves it free, so that those that waited
   /// don't wait for each other. Gives up after a while: a process may be stopped.
   void wait() const {
-    constexpr std::chrono::minutes kPatience{5};
-    const auto end = std::chrono::steady_clock::now() + kPatience;
+    constexpr std::chrono::minutes kLockLimit{5};
+    const auto end = std::chrono::steady_clock::now() + kLockLimit;
     while (!take()) {
       if (std::chrono::steady_clock::now() > end) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(50));

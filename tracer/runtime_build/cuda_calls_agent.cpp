@@ -26,7 +26,7 @@ constexpr std::array kFamilies = {"cublas", "cublaslt", "cudnn",    "cufft",
                                   "curand", "cusolver", "cusparse", "nccl"};
 
 // The sources that are written by hand.
-constexpr std::array kSources = {
+constexpr std::array kHandWritten = {
     "in_process/cuda_calls/cuda_calls.cpp",        "in_process/cuda_calls/cublaslt_calls.cpp",
     "in_process/cuda_calls/cudnn_graph_calls.cpp", "emulated_device/libraries/cublaslt_product.cpp",
     "emulated_device/libraries/cudnn_graph.cpp",   "emulated_device/device/device_records.cpp",
@@ -68,7 +68,7 @@ class CudaCalls {
       contents.generators.push_back(
           generator_step("forward", library, folder, result.sources.back(), contents.includes));
     }
-    for (const char* const source : kSources)
+    for (const char* const source : kHandWritten)
       result.sources.push_back(sources_ / "tracer" / source);
     contents.libraries.push_back(std::move(result));
     return contents;

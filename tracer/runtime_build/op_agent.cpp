@@ -20,7 +20,7 @@
 namespace optrace {
 namespace {
 
-constexpr std::array kSources = {
+constexpr std::array kOpAgentSources = {
     "op_records.cpp",   "library_calls.cpp",    "blas_calls.cpp",       "onednn_calls.cpp",
     "tensor_facts.cpp", "tensor_journal.cpp",   "python_variables.cpp", "saved_variables.cpp",
     "tensor_swaps.cpp", "python_functions.cpp", "tensor_search.cpp"};
@@ -54,7 +54,7 @@ bool has_headers(const std::filesystem::path& torch_folder) {
 BuildContents contents_for(const std::filesystem::path& torch_folder,
                            const std::filesystem::path& sources) {
   LibraryToBuild library{.name = "liboptrace_ops.so", .sources = {}};
-  for (const char* const source : kSources)
+  for (const char* const source : kOpAgentSources)
     library.sources.push_back(sources / "tracer/in_process/op_records" / source);
   BuildContents contents{.includes = {"-isystem", (torch_folder / "include").string()},
                          .libraries = {std::move(library)}};

@@ -9,16 +9,12 @@
 namespace optrace {
 namespace {
 
-using recording::SectionHeader;
-using recording::SectionKind;
-
-constexpr const char* kRecordAgain =
+constexpr const char* kRunAgain =
     "Run the trace again. If it fails again, report it with the output of the target.";
 
 [[noreturn]] void fail_with(const std::filesystem::path& path, const std::string& reason) {
   throw Error(ExitStatus::failed,
-              fmt::format("the recording {} can't be used: {}", path.string(), reason),
-              kRecordAgain);
+              fmt::format("the recording {} can't be used: {}", path.string(), reason), kRunAgain);
 }
 
 MappedFile map_recording(const std::filesystem::path& path) {
@@ -78,14 +74,14 @@ Recording::Recording(const std::filesystem::path& path) : file_(map_recording(pa
   auto bytes = cursor.rest();
   for (bool ended = false; !ended;) {
     Cursor at(bytes);
-    SectionHeader section{};
+    recording::SectionHeader section{};
     if (!at.take(section)) fail("it is truncated");
     bytes = at.rest();
     const std::uint64_t padding = (8 - section.size % 8) % 8;
     if (section.size > bytes.size() || padding > bytes.size() - section.size) {
       fail("it is truncated");
     }
-    ended = section.kind == SectionKind::end;
+    ended = section.kind == recording::SectionKind::end;
     read_section(section.kind, bytes.first(section.size));
     bytes = bytes.subspan(section.size + padding);
   }
@@ -114,14 +110,14 @@ const LoadedModule* ModuleList::at(std::uint64_t address) const {
   return address < module->last ? module : nullptr;
 }
 
-bool RecordedTexts::read(SectionKind kind, std::span<const std::byte> bytes) {
+bool RecordedTexts::read(recording::SectionKind kind, std::span<const std::byte> bytes) {
   const auto malformed = [](const char* what) {
     throw Error(ExitStatus::failed, fmt::format("the agent's recording is corrupt: {}", what),
-                kRecordAgain);
+                kRunAgain);
   };
   Cursor cursor(bytes);
   switch (kind) {
-    case SectionKind::module: {
+    case recording::SectionKind::module: {
       recording::Module raw{};
       LoadedModule module;
       if (!cursor.take(raw) || !cursor.take(module.path, raw.path_size) || !cursor.at_end() ||
@@ -135,7 +131,7 @@ bool RecordedTexts::read(SectionKind kind, std::span<const std::byte> bytes) {
       modules.add(std::move(module));
       return true;
     }
-    case SectionKind::probes: {
+    case recording::SectionKind::probes: {
       recording::ProbeRange raw{};
       PlacedProbes placed;
       if (!cursor.take(raw) || !cursor.take(placed.plan_path, raw.path_size) || !cursor.at_end() ||
@@ -148,7 +144,7 @@ bool RecordedTexts::read(SectionKind kind, std::span<const std::byte> bytes) {
       probes.push_back(std::move(placed));
       return true;
     }
-    case SectionKind::python_function: {
+    case recording::SectionKind::python_function: {
       recording::PythonFunction raw{};
       PythonFunction function;
       if (!cursor.take(raw) || !cursor.take(function.name, raw.name_size) ||
@@ -160,7 +156,7 @@ bool RecordedTexts::read(SectionKind kind, std::span<const std::byte> bytes) {
       python_functions.push_back(std::move(function));
       return true;
     }
-    case SectionKind::op_record: {
+    case recording::SectionKind::op_record: {
       recording::OpRecord raw{};
       constexpr std::uint32_t kMaxRecords = 1U << 21;  // 64 MiB of empty strings.
       if (!cursor.take(raw) || raw.id >= kMaxRecords) malformed("an op record is malformed");
@@ -169,9 +165,9 @@ bool RecordedTexts::read(SectionKind kind, std::span<const std::byte> bytes) {
       op_records[raw.id].assign(reinterpret_cast<const char*>(text.data()), text.size());
       return true;
     }
-    case SectionKind::thread:
-    case SectionKind::initial_stack:
-    case SectionKind::end:
+    case recording::SectionKind::thread:
+    case recording::SectionKind::initial_stack:
+    case recording::SectionKind::end:
       break;
   }
   return false;
@@ -214,9 +210,9 @@ void note_missing_python(nlohmann::json& meta, std::uint32_t missing) {
   }
 }
 
-void Recording::read_section(SectionKind kind, std::span<const std::byte> bytes) {
-  if (texts_.read(kind, bytes) || kind == SectionKind::end) return;
-  if (kind != SectionKind::thread) fail("a section is of an unknown kind");
+void Recording::read_section(recording::SectionKind kind, std::span<const std::byte> bytes) {
+  if (texts_.read(kind, bytes) || kind == recording::SectionKind::end) return;
+  if (kind != recording::SectionKind::thread) fail("a section is of an unknown kind");
   read_thread(bytes);
 }
 

@@ -28,7 +28,8 @@ import torch
 x = torch.ones(2)
 for n in range(NUMBER):
     scope = {"torch": torch, "__name__": "__main__"}
-    exec(f"def made_{n}(x):\\n    return torch.relu(x)\\n", scope)
+    text = f"def made_{n}(x):\\n    return torch.relu(x)\\n"
+    exec(compile(text, f"<{n} FILE>", "exec"), scope)
     scope[f"made_{n}"](x)
 """
 
@@ -140,8 +141,8 @@ def test_a_timeline_without_room_ends_and_turns_no_verdict(optrace, recorded):
 
 def test_names_without_room_are_called_alike(optrace, recorded):
     # The memory for names is full before the program has made all of its functions.
-    trace, report, text = recorded("unnamed", VARIED.replace("NUMBER", "12000"),
-                                   "--target-memory", "4M")
+    program = VARIED.replace("NUMBER", "12000").replace("FILE", "of a long name" * 60)
+    trace, report, text = recorded("unnamed", program, "--target-memory", "16M")
     found = shortfalls(report)
     assert "python_functions_merged" in found and "texts_lost" not in found
     assert "names did not fit" in text
