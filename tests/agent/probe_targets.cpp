@@ -248,9 +248,3 @@ target_sum:
   .long 0
   .section .note.GNU-stack, "", @progbits
 )");
-
-// Calls a function. It is no target of a probe.
-extern "C" [[gnu::visibility("default")]] int calls_back(void (*function)()) {
-  function();
-  return 1;  // So that the call is no tail call.
-}

@@ -1,4 +1,4 @@
-// A function that throws through its probed caller, for the agent's tests.
+// Functions that leave the library for its caller: by an exception, or by calling back.
 
 #include <stdexcept>
 
@@ -23,3 +23,9 @@ target_calls_thrower:
   .cfi_endproc
   .size target_calls_thrower, . - target_calls_thrower
 )");
+
+// Calls a function. It is no target of a probe.
+extern "C" [[gnu::visibility("default")]] int calls_back(void (*function)()) {
+  function();
+  return 1;  // So that the call is no tail call.
+}
