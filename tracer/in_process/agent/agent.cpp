@@ -310,6 +310,14 @@ void unpin(PlacedPlan& plan) {
   }
 }
 
+// A fork waits meanwhile, as for changes of text: a child could not list the loaded modules while a
+// thread of its parent had the dynamic linker's lock.
+bool find_module_of(const PlanView& view, LoadedModule& module) {
+  const Patching guard;
+  return find_module(view.header->build_id, view.header->build_id_size, view.path,
+                     view.header->path_size, module);
+}
+
 int place_plan(const char* file, const char* plan_path, Jumps jumps) {
   PageArray<std::uint8_t> bytes;
   PlanView view;
@@ -320,8 +328,7 @@ int place_plan(const char* file, const char* plan_path, Jumps jumps) {
   LoadedModule module;
   if (!make_switch() || !make_caller_tables() || !watch_forks()) {
     result = -ENOMEM;
-  } else if (!find_module(view.header->build_id, view.header->build_id_size, view.path,
-                          view.header->path_size, module)) {
+  } else if (!find_module_of(view, module)) {
     result = -ENXIO;
   }
   PlacedPlan* plan = result == 0 ? find_plan(view, module) : nullptr;
@@ -609,7 +616,11 @@ int optrace_agent_redirect(const void* inside, const optrace_agent_redirection* 
   if (!call) {
     return -EBUSY;
   }
-  return watch_forks() ? redirect_imports(inside, redirections, count) : -ENOMEM;
+  if (!watch_forks()) {
+    return -ENOMEM;
+  }
+  const Patching guard;
+  return redirect_imports(inside, redirections, count);
 }
 
 int optrace_agent_redirect_loaded(const void* inside, const optrace_agent_redirection* redirections,
@@ -618,12 +629,17 @@ int optrace_agent_redirect_loaded(const void* inside, const optrace_agent_redire
   if (!call) {
     return -EBUSY;
   }
+  const Patching guard;
   return are_in_use(redirections, count) ? redirect_imports(inside, redirections, count) : 0;
 }
 
 int optrace_agent_restore(const optrace_agent_redirection* redirections, std::uint32_t count) {
   const OnlyCall call;
-  return call ? restore_imports(redirections, count) : -EBUSY;
+  if (!call) {
+    return -EBUSY;
+  }
+  const Patching guard;
+  return restore_imports(redirections, count);
 }
 
 int optrace_agent_remove() {

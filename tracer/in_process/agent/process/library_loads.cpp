@@ -7,6 +7,7 @@
 
 #include "tracer/in_process/agent/process/import_redirect.h"
 #include "tracer/in_process/agent/process/modules.h"
+#include "tracer/in_process/agent/process/patching.h"
 
 namespace optrace::agent {
 
@@ -65,12 +66,14 @@ void follow_library_loads(void (*follow)()) {
   loaded = follow;
   known = count_loads();
   if (const std::uint64_t torch = find_torch(); torch != 0) {
+    const Patching guard;
     // NOLINTNEXTLINE(performance-no-int-to-ptr)
     redirect_imports(reinterpret_cast<const void*>(torch), &kLookUp, 1);
   }
 }
 
 void end_following_library_loads() {
+  const Patching guard;
   restore_imports(&kLookUp, 1);
 }
 
