@@ -1,5 +1,5 @@
-# OPTRACE_UNITY compiles the sources of each folder together, which takes a fifth of the time. Two
-# sources of a folder then can't use the same name for different things in unnamed namespaces.
+# OPTRACE_UNITY compiles the sources of each folder together, so each header is read once for
+# a folder. Two sources of a folder then can't use the same name for different things in unnamed namespaces.
 option(OPTRACE_UNITY "Compile the sources of each folder together" OFF)
 
 function(optrace_unite_sources)

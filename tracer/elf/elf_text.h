@@ -9,7 +9,7 @@
 
 namespace optrace {
 
-/// The longest symbol that is read, in bytes.
+/// Maximum length of a symbol's name. The longest one in PyTorch 2.6.0 has 2,352 bytes.
 inline constexpr std::size_t kMaxNameLength = 32 << 10;
 
 /// Returns the string at `offset` in an ELF string table, or an empty one if `offset` lies outside.

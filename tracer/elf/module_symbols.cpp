@@ -26,8 +26,6 @@ std::span<const std::byte> part_of(std::span<const std::byte> bytes, std::uint64
 // Linkers write about ten segments. Every symbol is looked up in all of them.
 constexpr std::size_t kMaxSegments = 256;
 
-/// Maximum length of a symbol's name. The longest one in PyTorch 2.6.0 has 2,352 bytes.
-
 constexpr std::size_t kMaxPathLength = 4096;  // For needed libraries.
 constexpr std::size_t kMaxSectionName = 32;
 

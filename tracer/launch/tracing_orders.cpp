@@ -20,7 +20,7 @@ namespace {
 namespace key = protocol::key;
 using Json = nlohmann::json;
 
-constexpr std::size_t kMaxOthers = 16;
+constexpr std::size_t kMaxOtherModules = 16;
 
 Json object_in(Json& message, const char* key) {
   const auto found = message.find(key);
@@ -58,7 +58,7 @@ void TracingOrders::plan(const Json& greeting) {
                          [&store](const auto& library) { return store.has(library); });
   }
   const auto others = greeting.find(key::kModules);
-  if (others != greeting.end() && others->is_array() && others->size() <= kMaxOthers) {
+  if (others != greeting.end() && others->is_array() && others->size() <= kMaxOtherModules) {
     for (const Json& other : *others) {
       if (other.is_string()) modules.emplace_back(other.get<std::string>());
     }

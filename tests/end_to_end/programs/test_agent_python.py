@@ -112,14 +112,13 @@ def balanced(events):
 
 
 IN_EACH_INTERPRETER = pytest.mark.parametrize(
-    "interpreter", INTERPRETERS or ["none"],
+    "interpreter", INTERPRETERS or [pytest.param("none", marks=pytest.mark.skip(
+        reason="cannot run here: no interpreters of pyenv"))],
     ids=lambda path: path.split("/")[-3] if "/" in path else path)
 
 
 @IN_EACH_INTERPRETER
 def test_calls_of_every_kind_have_names_and_lines(traced, interpreter):
-    if interpreter == "none":
-        pytest.skip("cannot run here: no interpreters of pyenv")
     program, events = traced(interpreter)
     after_work = next(i for i, event in enumerate(events)
                       if event.kind == "return" and event.name == "__main__.work")
@@ -161,8 +160,6 @@ def test_torch_builtins_carry_their_public_names(traced, python):
 @IN_EACH_INTERPRETER
 def test_the_programs_own_profilers_see_what_they_see_untraced(
         repository, build, run_program, tmp_path, interpreter):
-    if interpreter == "none":
-        pytest.skip("cannot run here: no interpreters of pyenv")
     command = [interpreter, "-B", str(repository / "tests/agent/profilers_program.py")]
     alone = run_program(command)
     recording = tmp_path / "recording"
@@ -187,14 +184,22 @@ def test_the_programs_own_profilers_see_what_they_see_untraced(
     assert "__main__.during" in names[names.index("__main__.taken_away"):]
 
 
+@pytest.fixture
+def recorded(repository, build, run_program, tmp_path, interpreter):
+    """recorded(program) -> the recording that a program of tests/agent makes."""
+    def record(program):
+        recording = tmp_path / "recording"
+        done = run_program([interpreter, "-B", str(repository / "tests/agent" / program),
+                            str(build / "lib/optrace/liboptrace_agent.so"), str(recording)])
+        assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+        return recording
+
+    return record
+
+
 @IN_EACH_INTERPRETER
-def test_naming_runs_nothing_of_the_programs(repository, build, run_program, tmp_path, interpreter):
-    if interpreter == "none":
-        pytest.skip("cannot run here: no interpreters of pyenv")
-    recording = tmp_path / "recording"
-    done = run_program([interpreter, "-B", str(repository / "tests/agent/hostile_names_program.py"),
-                        str(build / "lib/optrace/liboptrace_agent.so"), str(recording)])
-    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+def test_naming_runs_nothing_of_the_programs(recorded):
+    recording = recorded("hostile_names_program.py")
     names = [event.name for event in python_events(recording) if event.kind.endswith("call")]
     for name in ("builtins.list.append", "builtins.object.__sizeof__", "builtins.dict.setdefault",
                  "builtins.str.upper", "__main__.Listing.mro", "hostile.text.floor", "ceil",
@@ -206,13 +211,8 @@ def test_naming_runs_nothing_of_the_programs(repository, build, run_program, tmp
 
 
 @IN_EACH_INTERPRETER
-def test_variables_that_say_why_not(repository, build, run_program, tmp_path, interpreter):
-    if interpreter == "none":
-        pytest.skip("cannot run here: no interpreters of pyenv")
-    recording = tmp_path / "recording"
-    done = run_program([interpreter, "-B", str(repository / "tests/agent/why_not_program.py"),
-                        str(build / "lib/optrace/liboptrace_agent.so"), str(recording)])
-    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+def test_variables_that_say_why_not(recorded):
+    recording = recorded("why_not_program.py")
     events = python_events(recording)
     found = []
     for event, following in zip(events, events[1:]):
@@ -239,8 +239,6 @@ def test_variables_that_say_why_not(repository, build, run_program, tmp_path, in
 
 @IN_EACH_INTERPRETER
 def test_functions_end_as_they_do_untraced(repository, build, run_program, tmp_path, interpreter):
-    if interpreter == "none":
-        pytest.skip("cannot run here: no interpreters of pyenv")
     recording = tmp_path / "recording"
     count = 10_000
     program = repository / "tests/agent/ended_functions_program.py"

@@ -310,8 +310,6 @@ void unpin(PlacedPlan& plan) {
   }
 }
 
-// A fork waits meanwhile, as for changes of text: a child could not list the loaded modules while a
-// thread of its parent had the dynamic linker's lock.
 bool find_module_of(const PlanView& view, LoadedModule& module) {
   const Patching guard;
   return find_module(view.header->build_id, view.header->build_id_size, view.path,

@@ -248,6 +248,14 @@ void restore_frame_pointer(Frame& frame, const FrameRule& rule, std::uint64_t fr
   frame.frame_pointer = sound ? read_word(from) : 0;
 }
 
+// Replaces a frame by its caller's. `frame_address` is the canonical address of the former.
+void leave_frame(Frame& frame, const FrameRule& rule, std::uint64_t frame_address,
+                 std::uint64_t end) {
+  restore_frame_pointer(frame, rule, frame_address, end);
+  frame.stack_pointer = frame_address;
+  frame.return_address = read_word(frame_address - 8);
+}
+
 // The callers without a probe, innermost first, up to the next function with a probe or up to the
 // loop that is known to run.
 struct Callers {
@@ -288,13 +296,11 @@ void find_callers(Frame frame, std::uint64_t running_loop, Callers& callers) {
       callers.in_running_loop = true;
       break;
     }
-    restore_frame_pointer(frame, rule, frame_address, end);
     caller.inside = frame.return_address;
     caller.slot = frame_address - 8;
-    caller.return_address = read_word(frame_address - 8);
+    leave_frame(frame, rule, frame_address, end);
+    caller.return_address = frame.return_address;
     callers.loops += caller.is_loop ? 1 : 0;
-    frame.stack_pointer = frame_address;
-    frame.return_address = caller.return_address;
     ++callers.count;
     if (frame.return_address == 0) {
       break;
@@ -542,10 +548,8 @@ std::uint64_t loop_around(std::uint64_t slot, std::uint64_t frame_pointer) {
       return 0;
     }
     path.returns[i] = frame.return_address;
-    restore_frame_pointer(frame, known.rule, frame_address, end);
+    leave_frame(frame, known.rule, frame_address, end);
     at = frame_address - 8;
-    frame.stack_pointer = frame_address;
-    frame.return_address = read_word(at);
   }
   return 0;
 }
@@ -592,14 +596,12 @@ std::uint64_t note_callers_of_library(std::uint64_t frame_address, std::uint32_t
     if (address == 0) {
       return 0;
     }
-    const std::uint64_t slot = address - 8;
     if (known.kind != FrameKind::outside) {
       note_callers(frame, round);
+      const std::uint64_t slot = address - 8;
       return slot - 1;
     }
-    restore_frame_pointer(frame, known.rule, address, end);
-    frame.stack_pointer = address;
-    frame.return_address = read_word(slot);
+    leave_frame(frame, known.rule, address, end);
   }
   return 0;
 }

@@ -2,8 +2,9 @@
 
 namespace optrace::agent {
 
-// Text is changing. A child forked meanwhile would contain probes that it has no record of, so a
-// fork waits, except in a signal handler on the patching thread.
+// Text is changing, or the dynamic linker lists the loaded modules. A child forked meanwhile would
+// contain probes that it has no record of, or would wait for ever for the linker's lock, so a fork
+// waits, except in a signal handler on the patching thread.
 
 /// Waits until no other thread changes text.
 void begin_patching();
