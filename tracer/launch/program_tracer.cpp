@@ -54,8 +54,18 @@ constexpr milliseconds kImportLimit = std::chrono::hours(1);  // torch's import 
 // How often a family looks for the end of its processes. All else wakes it, but the background
 // thread may get no processor for long.
 constexpr milliseconds kWatchPause{8};
+// The background thread reads less often while a delay shows that others want the processors.
+constexpr milliseconds kTolerableDelay{1};
+constexpr milliseconds kLongestPause{64};
 // For so long after a process waited for its reader, it is expected to do so again.
 constexpr milliseconds kAwaitedFor{50};
+
+/// Returns for how long this thread has had a processor.
+Clock::duration thread_time() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
 
 /// Detects the end of a process, whoever its parent is.
 class ProcessWatch {
@@ -210,13 +220,19 @@ class ProcessFamily {
     }
   };
 
-  /// Reads events when a processor has nothing else to do, so that the program has the processors
+  /// Reads events while a processor has nothing else to do, so that the program has the processors
   /// as long as there is room for its events. Its threads never wait for this one: thread_ reads
   /// what they wait for.
+  ///
+  /// The priority is not a lower one: beside busy programs, a thread of low priority may get no
+  /// processor for seconds, and then keeps what thread_ needs.
   void read_in_background(const std::stop_token& stop) {
     const sched_param no_priority{};
-    ::sched_setscheduler(0, SCHED_IDLE, &no_priority);
+    ::sched_setscheduler(0, SCHED_BATCH, &no_priority);  // Interrupts nobody when it wakes up.
+    milliseconds pause = Collector::kPause;
     while (!stop.stop_requested()) {
+      const Clock::duration ran_before = thread_time();
+      const Clock::time_point begin = Clock::now();
       bool more = false;
       for (std::size_t i = 0;; ++i) {
         // Another thread may wait for the end of a batch.
@@ -237,7 +253,11 @@ class ProcessFamily {
           wake();
         }
       }
-      if (!more) std::this_thread::sleep_for(Collector::kPause);
+      const bool pausing = !more || pause > Collector::kPause;
+      if (pausing) std::this_thread::sleep_for(pause);
+      const Clock::duration delay =
+          Clock::now() - begin - (thread_time() - ran_before) - (pausing ? pause : milliseconds(0));
+      pause = delay > kTolerableDelay ? std::min(2 * pause, kLongestPause) : Collector::kPause;
     }
   }
 

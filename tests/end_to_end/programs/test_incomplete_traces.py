@@ -1,6 +1,8 @@
 """Incomplete traces: events that were lost, paths and names that had no room. No verdict is given
 that the missing data could change."""
 import json
+import os
+import subprocess
 
 import pytest
 
@@ -110,6 +112,19 @@ def test_two_that_lost_events_are_not_called_the_same(optrace, lossy, tmp_path, 
     refused = optrace("compare", trace, "--baseline", baseline, "--update")
     assert refused.returncode == UNDECIDED and "events were lost" in refused.stderr
     assert not baseline.exists()
+
+
+def test_nothing_is_lost_beside_busy_programs(recorded, python):
+    # The program waits for room many times, and optrace has to share the processors.
+    busy = [subprocess.Popen([python, "-S", "-c", "while True: pass"])
+            for _ in range(4 * os.cpu_count())]
+    try:
+        _, report, text = recorded("busy", LONG.replace("5000", "40000"), "--target-memory", "8M")
+    finally:
+        for one in busy:
+            one.kill()
+            one.wait()
+    assert "events_lost" not in shortfalls(report) and "aten::add" in text
 
 
 def test_paths_without_room_are_counted_by_name(optrace, merged, validate):
