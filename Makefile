@@ -7,6 +7,7 @@ JOBS ?= $(shell nproc)
 # ccache, where it is installed, serves later rebuilds and the test of `pip install`.
 export CCACHE_DIR ?= $(CURDIR)/.setup/ccache
 export CCACHE_NOHASHDIR = 1
+export CCACHE_BASEDIR ?= $(CURDIR)/build
 CONFIGURE = cmake $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) --preset
 
 .PHONY: help run test check packages test-packages interpreter setup product wheel build compiled compiled-product newest pythons sanitize sanitized-build fuzz stress neighbours pytorch-tests pytorch-tests-venv matrix bench sweep index docs diagram format lint-venv lint clean

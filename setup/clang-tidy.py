@@ -27,6 +27,7 @@ CLANG_TIDY = "clang-tidy-19"
 # takes nine tenths of clang-tidy's time, most of it in a few long functions.
 ANALYZER = ["-Xclang", "-analyzer-config", "-Xclang", "max-nodes=50000"]
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+UNITED = re.compile(r'^#include "(.+)"$', re.MULTILINE)
 # A comment that fills its line has no effect on the result, unless it suppresses a finding.
 COMMENT = re.compile(r"^\s*//(?!.*NOLINT).*\n", re.MULTILINE)
 
@@ -101,12 +102,23 @@ class Source:
         return result.stdout or result.stderr or f"{CLANG_TIDY} failed: {result.returncode}\n"
 
 
+def compile_commands(build):
+    """Returns the compile commands. That of sources which are compiled together
+    (cmake/Unity.cmake) is given for each of them."""
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        path = pathlib.Path(entry["file"])
+        if path.parent.name == "Unity":
+            yield from ({**entry, "file": file} for file in UNITED.findall(path.read_text()))
+        else:
+            yield entry
+
+
 def all_sources(build):
     """Returns the sources that git tracks. One that several targets compile is checked once."""
     tracked = subprocess.run(["git", "ls-files", "*.cpp"], cwd=ROOT, stdout=subprocess.PIPE,
                              text=True, check=True).stdout.split()
     sources = {}
-    for entry in json.loads((build / "compile_commands.json").read_text()):
+    for entry in compile_commands(build):
         source = Source(entry)
         sources.setdefault(source.name, source)
     if missing := set(tracked) - sources.keys():

@@ -615,7 +615,10 @@ def test_pip_installs_it(optrace, python, repository, run_program, tmp_path):
     # The compiler and the flags of this build, so that ccache has its objects. A compiler's name is
     # a part of ccache's key, and scikit-build-core's default is g++.
     environment["CXX"] = "c++"
-    same_flags = ["--config-settings=cmake.define.OPTRACE_WARNINGS_ARE_ERRORS=ON"]
+    # Sources that CMake generates lie in the build's folder, whose name is not in the key.
+    environment["CCACHE_BASEDIR"] = str(tmp_path / "build")
+    same_flags = ["--config-settings=cmake.define.OPTRACE_WARNINGS_ARE_ERRORS=ON",
+                  f"--config-settings=build-dir={tmp_path / 'build'}"]
     if shutil.which("ccache"):
         same_flags.append("--config-settings=cmake.define.CMAKE_CXX_COMPILER_LAUNCHER=ccache")
 
