@@ -292,11 +292,6 @@ constexpr auto kNoSteps = std::to_array<std::string_view>({
     "10copy_rangeE", "14maybe_multiply", "13handle_r_to_c", "15strides_or_error",
     // The choice of a kernel's CPU capability, which is part of the chosen kernel's name.
     "16DispatchStubImpl", "18get_cpu_capability",
-    // The choice of a library for a matrix product, which the call of the library shows. Attention
-    // makes it for each block. The two functions call oneDNN only in its bfloat16 mode for float32.
-    // Every product asks up to four times if oneDNN is enabled, mostly in functions without a
-    // probe, which are then found on the stack: 8 more frames to the 21 of torch.bmm.
-    "use_mkldnn_", "use_blas_gem", "16mkldnn_bf32_gemm", "11mkldnn_gemmIfE", "17userEnabledMkldnn",
     // oneDNN's tensors and engine, and what the processor supports.
     "5ideep6tensorC", "5ideep6tensor4initE", "6tensor8get_descE", "6engine10cpu_engine",
     "21has_bf16_type_support",

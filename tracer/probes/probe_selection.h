@@ -15,7 +15,7 @@ namespace optrace {
 /// Incremented with every change to the table of selected functions, and to which results are
 /// recorded. Plans that were cached under
 /// another version are made again.
-constexpr std::uint32_t kSelectionVersion = 24;
+constexpr std::uint32_t kSelectionVersion = 27;
 
 /// Returns the index of the rule that selects a function with this (mangled or C) name, if any.
 std::optional<std::size_t> selecting_rule(std::string_view symbol);

@@ -84,6 +84,17 @@ def test_a_convolution_shows_why_it_runs_on_onednn(conv2d, optrace, probes, vali
         assert result.returncode == status, (rule, result.stdout, result.stderr)
 
 
+def test_a_matrix_product_shows_why_it_runs_on_blas(optrace, python, tmp_path):
+    path = tmp_path / "mm.json"
+    assert optrace("mm", "--python", python, "--format", "json", "-o", path).returncode == 0
+    values = returned(json.loads(path.read_text()))
+    assert values["use_blas_gemm"]["name"] == "true"
+    assert values["userEnabledMkldnn"]["name"] == "true"
+    assert values["mkldnn_bf32_gemm"]["name"] == "false"
+    result = optrace("check", path, "--expect", "mm decision use_blas_gemm == true")
+    assert result.returncode == 0, result.stdout
+
+
 def test_a_dry_run_shows_the_decisions_of_cuda(optrace, python):
     result = optrace("scaled_dot_product_attention", "--python", python, "--dry-run=sm_80",
                      "--dtype", "float16", "--format", "json", timeout=300)
