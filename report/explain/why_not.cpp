@@ -49,13 +49,19 @@ class Search {
     const std::optional<Entry> entry = entry_on(path);
     if (!entry) return;
     FunctionOnTheWay* last = nullptr;
-    for (auto step = path.steps.begin(); step != entry->step; ++step)
-      if (step->kind == StepKind::function) last = &function_of(*step);
+    for (auto step = path.steps.begin(); step != entry->step; ++step) {
+      if (step->kind != StepKind::function) continue;
+      if (step != path.steps.begin()) add_overloads(*(step - 1), *step);
+      last = &function_of(step->symbol, step->location);
+    }
     if (last == nullptr) return;
     const bool known = std::ranges::any_of(last->entries, [&](const PathStep& other) {
       return other.symbol == entry->shown.symbol && other.op == entry->shown.op;
     });
     if (!known) last->entries.push_back(entry->shown);
+    // A function that returns whether it used the backend leaves the decision to what it calls.
+    if (entry->shown.kind == StepKind::function && decides(last->symbol, last->location.file))
+      function_of(entry->step->symbol, entry->step->location);
   }
 
   bool has_route() const { return !routes_.functions.empty(); }
@@ -102,18 +108,32 @@ class Search {
   bool is_entry(const PathStep& step) const {
     if (!backend_.is_in(name_in(step))) return false;
     // A function that decides whether a backend can be used has its name, too.
-    const auto type = step.kind == StepKind::op
-                          ? std::nullopt
-                          : index_.result_type_of(step.symbol, step.location.file);
-    return !type || !is_decision(*type);
+    return step.kind == StepKind::op || !decides(step.symbol, step.location.file);
   }
 
-  FunctionOnTheWay& function_of(const PathStep& step) {
-    const auto known = std::ranges::find(routes_.functions, step.symbol, &FunctionOnTheWay::symbol);
+  bool decides(std::string_view symbol, std::string_view file) const {
+    const auto type = index_.result_type_of(symbol, file);
+    return type && is_decision(*type);
+  }
+
+  /// Adds the other overloads of a function on a path that `caller` calls: a path leads through one
+  /// of those that are called for each dtype.
+  void add_overloads(const PathStep& caller, const PathStep& callee) {
+    if (caller.kind != StepKind::function) return;
+    const std::string name = qualified_name(callee.symbol);
+    for (const CallSite& site : index_.calls_of(caller.symbol, caller.location.file)) {
+      if (site.callee == callee.symbol || qualified_name(site.callee) != name) continue;
+      if (const auto definition = index_.find_definition(site.callee, site.location.file))
+        function_of(site.callee, definition->location);
+    }
+  }
+
+  FunctionOnTheWay& function_of(std::string_view symbol, const SourceLocation& location) {
+    const auto known = std::ranges::find(routes_.functions, symbol, &FunctionOnTheWay::symbol);
     if (known != routes_.functions.end()) return *known;
-    return routes_.functions.emplace_back(FunctionOnTheWay{.symbol = step.symbol,
-                                                           .name = qualified_name(step.symbol),
-                                                           .location = step.location,
+    return routes_.functions.emplace_back(FunctionOnTheWay{.symbol = std::string(symbol),
+                                                           .name = qualified_name(symbol),
+                                                           .location = location,
                                                            .predicates = {},
                                                            .entries = {}});
   }

@@ -59,6 +59,16 @@ def test_checks_of_attention_that_are_called_through_pointers(why_not):
     assert check["by_reference"] and check["called"]["line"] == 608
 
 
+def test_each_overload_for_a_dtype_and_what_uses_the_backend_if_it_can(why_not):
+    devices, _ = why_not("mm", "mkldnn", "--device", "cpu")
+    gemms = [function for function in devices["cpu"] if function["name"].endswith("cpublas::gemm")]
+    asked = {name for function in gemms for name in named(function["predicates"])}
+    assert {"mkldnn_bf16_gemm", "mkldnn_bf32_gemm"} <= asked
+    works, = [function for function in devices["cpu"] if function["name"].endswith("::mkldnn_gemm")]
+    assert {"use_mkldnn_bf16_matmul", "use_mkldnn_fp16_matmul",
+            "use_mkldnn_bf32_matmul"} <= named(works["predicates"]).keys()
+
+
 @pytest.mark.parametrize("op, backend, predicate", [
     ("batch_norm", "cudnn", "_select_batch_norm_backend"),
     ("lstm", "cudnn", "cudnn_is_acceptable"),
