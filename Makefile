@@ -109,6 +109,8 @@ fuzz: packages
 
 stress: build
 	@.venv/bin/python -B tests/stress/run_stress.py --python .venv/bin/python
+	@OPTRACE_TEST_ATTACHES=500 .venv/bin/python -B -m pytest -p no:cacheprovider -q \
+	  tests/end_to_end/programs/test_attach_often.py
 
 neighbours: build
 	@setup/make-venv.sh .venv-neighbours setup/requirements-reference.txt tests/requirements.txt \

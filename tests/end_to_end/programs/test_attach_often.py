@@ -1,5 +1,6 @@
 """`optrace attach` hundreds of times to one process, and killed at any moment: the process loses no
 iteration, its results are right, and nothing accumulates in it."""
+import os
 import pathlib
 import random
 import re
@@ -9,7 +10,8 @@ import time
 from attach_target import PERIOD, Outside, Target, descriptors_of, end, maps_of, threads_of
 from kept_traces import without_place
 
-ATTACHES = 500
+# `make stress` attaches five hundred times.
+ATTACHES = int(os.environ.get("OPTRACE_TEST_ATTACHES", "200"))
 KILLS = 50
 MEBIBYTE = 1 << 20
 
@@ -20,7 +22,7 @@ def memory_of(pid):
     return int(re.search(r"RssAnon:\s+(\d+) kB", status)[1]) * 1024
 
 
-def test_five_hundred_times(optrace, python, tmp_path):
+def test_attach_hundreds_of_times(optrace, python, tmp_path):
     with Target(python, tmp_path / "target", "resting") as target:
         target.wait_for_lines(2 * PERIOD)
         undisturbed = target.results()[:PERIOD]
@@ -34,7 +36,7 @@ def test_five_hundred_times(optrace, python, tmp_path):
         # The first attaches leave the agent, names and caches behind; later ones add nothing.
         (early, early_maps), (late, late_maps) = seen[ATTACHES // 10], seen[-1]
         print(f"{early / MEBIBYTE:.1f} MiB after {ATTACHES // 10}, {late / MEBIBYTE:.1f} after all")
-        assert late < early + 8 * MEBIBYTE and late_maps <= early_maps + 8
+        assert late < early + 4 * MEBIBYTE and late_maps <= early_maps + 8
         end(target, undisturbed)
 
 

@@ -17,6 +17,7 @@
 #include "platform/printable_text.h"
 #include "platform/private_folder.h"
 #include "platform/whole_file.h"
+#include "tests/unit/environment_variable.h"
 
 using namespace optrace;
 
@@ -150,4 +151,33 @@ TEST_CASE("text that would drive a terminal or a CI runner is shown as escapes")
   }
   CHECK(optrace::printable_json("\"\xc2\x9b\xe2\x80\xae\xf3\xa0\x81\x81##[\x7f\xc3\xa9\"") ==
         "\"\\u009b\\u202e\\udb40\\udc41\\u0023#[\\u007f\xc3\xa9\"");
+}
+
+TEST_CASE("why nothing can be cached is told with the remedy") {
+  using Catch::Matchers::StartsWith;
+  using test::EnvironmentVariable;
+  const PrivateFolder folder;
+  const auto problem = [](const std::string& cache) {
+    const EnvironmentVariable own("OPTRACE_CACHE_DIR", cache);
+    return cache_problem();
+  };
+  const EnvironmentVariable xdg("XDG_CACHE_HOME", std::nullopt);
+  {
+    const EnvironmentVariable home("HOME", std::nullopt);
+    CHECK(problem("") ==
+          "HOME is not set. Set OPTRACE_CACHE_DIR to a folder that only you can write to.");
+  }
+  {
+    const std::string missing = folder.path() / "nobody";
+    const EnvironmentVariable home("HOME", missing);
+    CHECK_THAT(problem(""), StartsWith("HOME is " + missing + ", which does not exist. Set "));
+    CHECK_FALSE(std::filesystem::exists(missing));
+  }
+  CHECK_THAT(problem("/proc/cache"), StartsWith("/proc/cache can't be created: No such file"));
+  CHECK_THAT(problem("/dev/null"), StartsWith("/dev/null is not a folder. Set "));
+  const std::string shared = folder.path() / "shared";
+  std::filesystem::create_directory(shared);
+  std::filesystem::permissions(shared, std::filesystem::perms::all);
+  CHECK_THAT(problem(shared), StartsWith("others may write to " + shared + ". Set "));
+  CHECK(problem(folder.path() / "new").empty());
 }
