@@ -101,11 +101,13 @@ int run(int argument_count, char** arguments) {
   } catch (const CLI::ParseError& wrong) {
     const std::string meant =
         argument_count > 1 ? optrace::subcommand_meant(app, arguments[1]) : std::string();
-    return report({ExitStatus::usage,
-                   meant.empty() ? wrong.what()
-                                 : fmt::format("'{}' is not a command", printable(arguments[1])),
-                   meant.empty() ? "See `optrace --help`."
-                                 : fmt::format("Did you mean `optrace {}`?", meant)});
+    if (!meant.empty())
+      return report({ExitStatus::usage,
+                     fmt::format("'{}' is not a command", printable(arguments[1])),
+                     fmt::format("Did you mean `optrace {}`?", meant)});
+    const std::string option = optrace::option_meant(app);
+    return report({ExitStatus::usage, wrong.what(),
+                   option.empty() ? "See `optrace --help`." : printable(option)});
   }
   return static_cast<int>(ExitStatus::done);
 }

@@ -67,4 +67,8 @@ void add_op_command(CLI::App& app);
 /// similar.
 std::string subcommand_meant(CLI::App& app, const std::string& word);
 
+/// Returns a sentence about the first option that was not expected: the subcommands that have it,
+/// or a similar option; empty if there is none. `app` has failed to parse arguments.
+std::string option_meant(const CLI::App& app);
+
 }  // namespace optrace
