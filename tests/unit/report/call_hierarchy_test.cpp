@@ -1,6 +1,5 @@
 #include "report/explain/call_hierarchy.h"
 
-#include <memory>
 #include <string>
 #include <vector>
 

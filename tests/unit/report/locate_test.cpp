@@ -1,7 +1,6 @@
 #include "report/locate/locate.h"
 
 #include <algorithm>
-#include <memory>
 #include <string>
 #include <utility>
 

@@ -1,6 +1,5 @@
 #include "report/explain/why_not.h"
 
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
