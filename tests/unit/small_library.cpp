@@ -7,6 +7,7 @@
 
 #include "platform/child_process.h"
 #include "platform/mapped_file.h"
+#include "tracer/elf/module_symbols.h"
 
 namespace optrace::test {
 
@@ -52,6 +53,16 @@ std::filesystem::path torch_libraries() {
   }
   FAIL("no torch beside the Python that OPTRACE_TEST_PYTHON names: " << python);
   return {};
+}
+
+std::uint64_t address_of(const ModuleSymbols& module, std::string_view symbol) {
+  std::uint64_t found = 0;
+  module.for_each_name([&](std::uint64_t address, std::string_view name) {
+    if (name == symbol) found = address;
+  });
+  INFO(symbol);
+  REQUIRE(found != 0);
+  return found;
 }
 
 std::string read_bytes(const std::filesystem::path& path) {

@@ -1,9 +1,14 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
+
+namespace optrace {
+class ModuleSymbols;
+}
 
 namespace optrace::test {
 
@@ -22,6 +27,9 @@ std::filesystem::path stripped_copy(const std::filesystem::path& library);
 /// Returns the folder of torch's libraries for the Python in $OPTRACE_TEST_PYTHON. If there is
 /// none, returns an empty path and prints a warning in the test's output.
 std::filesystem::path torch_libraries();
+
+/// Returns the address of a symbol. If the library has none, the test fails.
+std::uint64_t address_of(const ModuleSymbols& module, std::string_view symbol);
 
 std::string read_bytes(const std::filesystem::path& path);
 void write_bytes(const std::filesystem::path& path, std::string_view bytes);

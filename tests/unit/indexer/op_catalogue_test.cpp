@@ -13,14 +13,14 @@ using namespace optrace;
 
 namespace {
 
-const std::string kConv2d =
+const std::string kConv2dOp =
     R"({"name": "aten::conv2d", "unambiguous_name": "conv2d", "line": 1724, "facts": )"
     R"({"schema": "conv2d(Tensor input) -> Tensor", "variants": ["function"], "structured": false, )"
     R"("kernels": [{"key": "CPU", "name": "at::native::conv2d", "structured": false}], )"
     R"("derivatives": [{"key": "Default", "node": "ConvBackward0", "line": 7, "backward": )"
     R"([{"arguments": ["input"], "text": "grad", "line": 8}], "forward": []}]}})";
 
-std::string what_it_says(const std::string& lines) {
+std::string what_parse_ops_says(const std::string& lines) {
   try {
     (void)parse_ops(lines);
   } catch (const Error& error) {
@@ -33,7 +33,7 @@ std::string what_it_says(const std::string& lines) {
 }  // namespace
 
 TEST_CASE("ops are read as the catalogue wrote them") {
-  const auto ops = parse_ops(kConv2d + '\n' + kConv2d + '\n');
+  const auto ops = parse_ops(kConv2dOp + '\n' + kConv2dOp + '\n');
   REQUIRE(ops.size() == 2);
   CHECK(ops[0].name == "aten::conv2d");
   CHECK(ops[0].unambiguous_name == "conv2d");
@@ -43,7 +43,7 @@ TEST_CASE("ops are read as the catalogue wrote them") {
   CHECK(facts.kernels.at(0).name == "at::native::conv2d");
   CHECK(facts.derivatives.at(0).backward.at(0).line == 8);
   CHECK(ops[0].facts.find("structured") == std::string::npos);  // False is omitted.
-  CHECK(parse_ops(kConv2d).size() == 1);                        // Without a last newline.
+  CHECK(parse_ops(kConv2dOp).size() == 1);                      // Without a last newline.
   CHECK(parse_ops("").empty());
 }
 
@@ -56,15 +56,16 @@ TEST_CASE("what is no catalogue of ops is refused with its line") {
         R"({"name": "a::b", "unambiguous_name": "b", "line": "1", "facts": {}})",
         R"({"name": "a::b", "unambiguous_name": "b", "line": 1, "facts": {"kernels": [1]}})"}) {
     INFO(line);
-    CHECK(what_it_says(fmt::format("{}\n{}\n", kConv2d, line)).find("line 2") != std::string::npos);
+    CHECK(what_parse_ops_says(fmt::format("{}\n{}\n", kConv2dOp, line)).find("line 2") !=
+          std::string::npos);
   }
   std::mt19937 random(7);
   for (int round = 0; round < 5000; ++round) {
-    std::string lines = fmt::format("{0}\n{0}", kConv2d);
+    std::string lines = fmt::format("{0}\n{0}", kConv2dOp);
     for (auto changes = 1 + random() % 3; changes > 0; --changes) {
       lines[random() % lines.size()] = static_cast<char>(random());
     }
     lines.resize(random() % 4 == 0 ? random() % lines.size() : lines.size());
-    (void)what_it_says(lines);
+    (void)what_parse_ops_says(lines);
   }
 }

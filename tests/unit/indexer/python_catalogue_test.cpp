@@ -40,7 +40,7 @@ extern PyMethodDef variable_methods[];
 static std::vector<PyMethodDef> methods;
 )";
 
-std::string what_it_says(const std::string& lines) {
+std::string what_parse_names_says(const std::string& lines) {
   try {
     (void)parse_python_names(lines);
   } catch (const Error& error) {
@@ -73,7 +73,8 @@ TEST_CASE("what is no list of Python names is refused with its line") {
         R"({"name": "a", "kind": "f", "target": "a\u0000", "file": "", "line": 0})",
         R"({"name": "a", "kind": "f", "target": "", "file": "", "line": null})"}) {
     INFO(line);
-    CHECK(what_it_says(fmt::format("{}\n{}", kLinear, line)).find("line 2") != std::string::npos);
+    CHECK(what_parse_names_says(fmt::format("{}\n{}", kLinear, line)).find("line 2") !=
+          std::string::npos);
   }
   std::mt19937 random(8);
   for (int round = 0; round < 5000; ++round) {
@@ -81,7 +82,7 @@ TEST_CASE("what is no list of Python names is refused with its line") {
     for (auto changes = 1 + random() % 3; changes > 0; --changes) {
       lines[random() % lines.size()] = static_cast<char>(random());
     }
-    (void)what_it_says(lines);
+    (void)what_parse_names_says(lines);
   }
 }
 

@@ -28,7 +28,7 @@ void make_tree(const std::filesystem::path& folder, const std::string& version =
   }
 }
 
-std::string what_opening_says(const std::filesystem::path& folder) {
+std::string what_opening_tree_says(const std::filesystem::path& folder) {
   try {
     (void)open_source_tree(folder);
   } catch (const Error& error) {
@@ -65,19 +65,20 @@ TEST_CASE("source tree: the folder is made absolute") {
 
 TEST_CASE("source tree: what is none is refused, and the missing part named") {
   const PrivateFolder folder;
-  CHECK(what_opening_says(folder.path() / "absent").find("no such folder") != std::string::npos);
+  CHECK(what_opening_tree_says(folder.path() / "absent").find("no such folder") !=
+        std::string::npos);
   write(folder.path() / "file");
-  CHECK(what_opening_says(folder.path() / "file").find("no such folder") != std::string::npos);
-  CHECK(what_opening_says(folder.path()).find("version.txt") != std::string::npos);
+  CHECK(what_opening_tree_says(folder.path() / "file").find("no such folder") != std::string::npos);
+  CHECK(what_opening_tree_says(folder.path()).find("version.txt") != std::string::npos);
   make_tree(folder.path(), "not a version");
-  CHECK(what_opening_says(folder.path()).find("version.txt") != std::string::npos);
+  CHECK(what_opening_tree_says(folder.path()).find("version.txt") != std::string::npos);
   make_tree(folder.path());
-  CHECK(what_opening_says(folder.path()).empty());
+  CHECK(what_opening_tree_says(folder.path()).empty());
   std::filesystem::remove(folder.path() / "torchgen/gen.py");
-  CHECK(what_opening_says(folder.path()).find("torchgen/gen.py") != std::string::npos);
+  CHECK(what_opening_tree_says(folder.path()).find("torchgen/gen.py") != std::string::npos);
   // A folder of that name is not accepted in place of the file.
   std::filesystem::create_directory(folder.path() / "torchgen/gen.py");
-  CHECK(what_opening_says(folder.path()).find("torchgen/gen.py") != std::string::npos);
+  CHECK(what_opening_tree_says(folder.path()).find("torchgen/gen.py") != std::string::npos);
 }
 
 TEST_CASE("source tree: units are the sources of the Linux wheels, by name, each in its group") {

@@ -26,7 +26,7 @@ UnitTask task() {
   return made;
 }
 
-const IndexContents::Function kConv2d = {
+const IndexContents::Function kConv2dFunction = {
     "_ZN2at6native6conv2dEv", "aten/src/ATen/native/Convolution.cpp", 984, {}};
 const IndexContents::Function kLaunching = {
     "_ZN2at6native3addEv",
@@ -43,7 +43,7 @@ const IndexContents::Registration kFallthrough = {
 
 std::string findings_text() {
   std::string text;
-  append_function(kConv2d, text);
+  append_function(kConv2dFunction, text);
   append_function(kLaunching, text);
   append_registration(kKernel, text);
   append_registration(kFallthrough, text);
@@ -105,7 +105,7 @@ TEST_CASE("worker protocol: each message is one line") {
 TEST_CASE("worker protocol: findings are read back") {
   const UnitFindings found = parse_findings(findings_text());
   REQUIRE(found.functions.size() == 2);
-  CHECK(found.functions[0].symbol == kConv2d.symbol);
+  CHECK(found.functions[0].symbol == kConv2dFunction.symbol);
   CHECK(found.functions[0].kind == DefinitionKind::function);
   CHECK(found.functions[0].calls.empty());
   CHECK(found.functions[1].file == kLaunching.file);

@@ -9,10 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <sqlite3.h>
 
-#include "indexer/store/index_writer.h"
 #include "indexer/store/op_facts.h"
 #include "indexer/store/symbol_key.h"
-#include "platform/private_folder.h"
 #include "report/check/check.h"
 #include "report/check/check_output.h"
 #include "report/explain/explain_output.h"
@@ -21,21 +19,23 @@
 #include "report/model/line_text.h"
 #include "report/model/source_link.h"
 #include "report/output/report_sqlite.h"
+#include "tests/unit/report/index_file.h"
 #include "tests/unit/report/written_report.h"
 #include "tests/unit/trace_builder.h"
 
 using Catch::Contains;
-using nlohmann::json;
+using Json = nlohmann::json;
 using namespace optrace;
+using namespace optrace::test;
 
 namespace {
 
-constexpr const char* kCall = "_ZN2at4_ops4roll4callERKNS_6TensorE";
-constexpr const char* kWrapper = "_ZN2at12_GLOBAL__N_112_GLOBAL__N_117wrapper_CPU__rollEv";
-constexpr const char* kKernel = "_ZN2at6native4rollERKNS_6TensorE";
-constexpr const char* kHelper = "_ZN2at6native6helperERKNS_6TensorE";
-constexpr const char* kNew = "_ZN2at6native3newERKNS_6TensorE";
-constexpr const char* kHandle = "_ZNK3c1019TypedOperatorHandleIFN2at6TensorERKS2_EE4callES4_";
+constexpr const char* kRollCall = "_ZN2at4_ops4roll4callERKNS_6TensorE";
+constexpr const char* kRollWrapper = "_ZN2at12_GLOBAL__N_112_GLOBAL__N_117wrapper_CPU__rollEv";
+constexpr const char* kRollKernel = "_ZN2at6native4rollERKNS_6TensorE";
+constexpr const char* kRollHelper = "_ZN2at6native6helperERKNS_6TensorE";
+constexpr const char* kRollNew = "_ZN2at6native3newERKNS_6TensorE";
+constexpr const char* kRollHandle = "_ZNK3c1019TypedOperatorHandleIFN2at6TensorERKS2_EE4callES4_";
 
 const std::string kCommit(40, 'a');
 
@@ -45,38 +45,34 @@ IndexContents contents(const std::string& version, const std::string& made_from)
   IndexContents index;
   index.meta = {{"torch_version", version}, {"made_from", made_from}};
   index.functions = {
-      {key(kCall), "build/aten/src/ATen/Operators_0.cpp", 2000, {{key(kHandle), 2003}}},
-      {key(kWrapper), "build/aten/src/ATen/RegisterCPU.cpp", 3000, {{key(kKernel), 3002}}},
-      {key(kKernel),
+      {key(kRollCall), "build/aten/src/ATen/Operators_0.cpp", 2000, {{key(kRollHandle), 2003}}},
+      {key(kRollWrapper), "build/aten/src/ATen/RegisterCPU.cpp", 3000, {{key(kRollKernel), 3002}}},
+      {key(kRollKernel),
        "aten/src/ATen/native/Roll.cpp",
        40,
-       {{key(kHelper), 44, CallKind::call, LineInterval{42, 50}}, {key(kNew), 45}},
+       {{key(kRollHelper), 44, CallKind::call, LineInterval{42, 50}}, {key(kRollNew), 45}},
        DefinitionKind::function,
        LineInterval{38, 41}},
-      {key(kHelper),
+      {key(kRollHelper),
        "aten/src/ATen/native/Roll.cpp",
        20,
        {},
        DefinitionKind::function,
        LineInterval{}},
-      {key(kNew), "aten/src/ATen/native/Roll.cpp", 0, {}},
+      {key(kRollNew), "aten/src/ATen/native/Roll.cpp", 0, {}},
   };
   OpFacts roll;
   roll.schema = "roll(Tensor self) -> Tensor";
   roll.kernels = {{"CPU", "at::native::roll", false, false}};
   index.ops = {{"aten::roll", "roll", 100, to_json(roll)}};
-  index.registrations = {{RegistrationKind::kernel, "aten::roll", "CPU", key(kWrapper),
+  index.registrations = {{RegistrationKind::kernel, "aten::roll", "CPU", key(kRollWrapper),
                           "aten/src/ATen/native/Library.cpp", 7, LineInterval{5, 9}}};
   return index;
 }
 
-struct SmallIndex {
-  explicit SmallIndex(const std::string& version = "2.6.0",
-                      const std::string& made_from = "wheel") {
-    write_index(contents(version, made_from), folder.path() / "index");
-  }
-  PrivateFolder folder;
-  Index open() const { return Index::open(folder.path() / "index"); }
+struct SmallIndex : IndexFile {
+  explicit SmallIndex(const std::string& version = "2.6.0", const std::string& made_from = "wheel")
+      : IndexFile(contents(version, made_from)) {}
 };
 
 // A program calls torch.roll, whose kernel calls two functions.
@@ -96,15 +92,15 @@ Trace roll() {
     return static_cast<std::uint32_t>(t.trace.paths.size() - 1);
   };
   const auto main = add(kNone, PathKind::python, program);
-  const auto call = add(main, PathKind::function, t.function(kCall), 12);
-  const auto wrapper = add(call, PathKind::function, t.function(kWrapper));
-  const auto kernel = add(wrapper, PathKind::function, t.function(kKernel));
-  add(kernel, PathKind::function, t.function(kHelper));
-  add(kernel, PathKind::function, t.function(kNew));
+  const auto call = add(main, PathKind::function, t.function(kRollCall), 12);
+  const auto wrapper = add(call, PathKind::function, t.function(kRollWrapper));
+  const auto kernel = add(wrapper, PathKind::function, t.function(kRollKernel));
+  add(kernel, PathKind::function, t.function(kRollHelper));
+  add(kernel, PathKind::function, t.function(kRollNew));
   return std::move(t.trace);
 }
 
-Report report_with(const SmallIndex& index) {
+Report report_with(const IndexFile& index) {
   const Index open = index.open();
   return merge(roll(), &open, {});
 }
@@ -206,12 +202,10 @@ TEST_CASE("each line of a report has its own state", "[lines]") {
 }
 
 TEST_CASE("one of several calls is exact only if all are", "[lines]") {
-  const SmallIndex index;
   IndexContents several = contents("2.6.0", "wheel");
   several.functions[2].calls.insert(several.functions[2].calls.begin(),
-                                    {canonical_symbol(kHelper), 43});
-  write_index(std::move(several), index.folder.path() / "index");
-  const Report report = report_with(index);
+                                    {canonical_symbol(kRollHelper), 43});
+  const Report report = report_with(IndexFile(std::move(several)));
   const FrameSource helper = sources_of(report)[4];
   CHECK(helper.call_line == 43U);
   CHECK(helper.call_approximate == LineBounds{});
@@ -250,21 +244,21 @@ TEST_CASE("the JSON has the state of each line, and it is read again", "[lines]"
   const SmallIndex index;
   const Report report = report_with(index);
   const std::string text = to_json(report);
-  const json written = json::parse(text);
+  const Json written = Json::parse(text);
   CHECK(written["source"] ==
-        json({{"version", "2.6.0"}, {"made_from", "wheel"}, {"of_torch", true}, {"exact", false}}));
-  const json& call = written["roots"][0]["children"][0];
+        Json({{"version", "2.6.0"}, {"made_from", "wheel"}, {"of_torch", true}, {"exact", false}}));
+  const Json& call = written["roots"][0]["children"][0];
   CHECK((call["source"]["exact"] == true && call["source"]["call_exact"] == true));
   CHECK_FALSE(call["source"].contains("interval"));
-  const json& kernel = call["children"][0]["children"][0];
+  const Json& kernel = call["children"][0]["children"][0];
   CHECK(kernel["source"]["exact"] == false);
-  CHECK(kernel["source"]["interval"] == json({38, 41}));
-  const json& helper = kernel["children"][0]["source"];
+  CHECK(kernel["source"]["interval"] == Json({38, 41}));
+  const Json& helper = kernel["children"][0]["source"];
   CHECK(helper["exact"] == false);
   CHECK_FALSE(helper.contains("interval"));
   CHECK(helper["call_exact"] == false);
-  CHECK(helper["call_interval"] == json({42, 50}));
-  const json& added = kernel["children"][1]["source"];
+  CHECK(helper["call_interval"] == Json({42, 50}));
+  const Json& added = kernel["children"][1]["source"];
   CHECK((added["line"].is_null() && added["exact"].is_null() && added["call_exact"] == true));
 
   Report again;
@@ -276,7 +270,7 @@ TEST_CASE("the JSON has the state of each line, and it is read again", "[lines]"
 
 TEST_CASE("a report without states has one for all lines of native frames", "[lines]") {
   const auto sources_with = [](bool exact) {
-    json old = json::parse(R"({"schema": "optrace.report/1", "source": {"version": "2.6.0"},
+    Json old = Json::parse(R"({"schema": "optrace.report/1", "source": {"version": "2.6.0"},
       "roots": [{"layer": "python", "name": "f", "source": {"file": "a.py", "line": 1},
         "children": [{"layer": "kernel", "name": "g",
           "source": {"file": "g.cpp", "line": 3, "call_line": 2},
@@ -331,7 +325,7 @@ TEST_CASE("rules show the states of lines", "[lines]") {
   const CheckStep& kernel = results[0].path[results[0].path.size() - 2];
   CHECK((kernel.line == 44 && !kernel.exact));
   CHECK_THAT(to_text(results, {}), Contains("Roll.cpp:~44"));
-  const json path = json::parse(to_json(report, results))["rules"][0]["path"];
+  const Json path = Json::parse(to_json(report, results))["rules"][0]["path"];
   CHECK(path[path.size() - 2]["exact"] == false);
   CHECK(path[0]["exact"] == true);
 }
@@ -345,21 +339,21 @@ TEST_CASE("locate has the state of each place", "[lines]") {
   Locator locator(index);
   const LocateResult kernel = locator.locate("at::native::roll", {});
   CHECK_THAT(to_text(kernel, source, {}), Contains("Roll.cpp:~40"));
-  const json answer = json::parse(to_json(kernel, source));
+  const Json answer = Json::parse(to_json(kernel, source));
   CHECK(answer["source"] ==
-        json({{"version", "2.6.0"}, {"made_from", "wheel"}, {"of_torch", true}, {"exact", false}}));
+        Json({{"version", "2.6.0"}, {"made_from", "wheel"}, {"of_torch", true}, {"exact", false}}));
   CHECK(answer["answers"][0]["source"]["exact"] == false);
-  CHECK(answer["answers"][0]["source"]["interval"] == json({38, 41}));
+  CHECK(answer["answers"][0]["source"]["interval"] == Json({38, 41}));
   const LocateResult wrapper = locator.locate("at::_ops::roll::call", {});
   CHECK_THAT(to_text(wrapper, source, {}), Contains("Operators_0.cpp:2000"));
-  CHECK(json::parse(to_json(wrapper, source))["answers"][0]["source"]["exact"] == true);
+  CHECK(Json::parse(to_json(wrapper, source))["answers"][0]["source"]["exact"] == true);
   const LocateResult added = locator.locate("at::native::new", {});
   CHECK_THAT(to_text(added, source, {}), Contains("Roll.cpp\n"));
-  CHECK(json::parse(to_json(added, source))["answers"][0]["source"]["line"].is_null());
+  CHECK(Json::parse(to_json(added, source))["answers"][0]["source"]["line"].is_null());
   // Of another torch, no line is exact, and bounds are of no use.
   source.fit = fit_of(index, false);
   CHECK_THAT(to_text(wrapper, source, {}), Contains("Operators_0.cpp:~2000"));
-  CHECK_FALSE(json::parse(to_json(kernel, source))["answers"][0]["source"].contains("interval"));
+  CHECK_FALSE(Json::parse(to_json(kernel, source))["answers"][0]["source"].contains("interval"));
 }
 
 TEST_CASE("explain has the state of each place", "[lines]") {
@@ -370,15 +364,15 @@ TEST_CASE("explain has the state of each place", "[lines]") {
   CHECK_THAT(to_html(explained.it, explained.source),
              Contains("Roll.cpp:~40") && Contains("RegisterCPU.cpp:3000"));
   CHECK_THAT(to_dot(explained.it, explained.source, true), Contains("Roll.cpp:~40"));
-  const json it = json::parse(to_json(explained.it, explained.source));
+  const Json it = Json::parse(to_json(explained.it, explained.source));
   CHECK(it["source"]["made_from"] == "wheel");
   CHECK(it["source"]["of_torch"] == true);
   CHECK(it["source"]["exact"] == false);
   CHECK(it["yaml"]["exact"] == true);
-  const json* cpu = nullptr;
-  for (const json& key : it["dispatch"])
+  const Json* cpu = nullptr;
+  for (const Json& key : it["dispatch"])
     if (key["key"] == "CPU") cpu = &key;
   REQUIRE(cpu != nullptr);
   CHECK((*cpu)["registered"]["exact"] == false);
-  CHECK((*cpu)["registered"]["interval"] == json({5, 9}));
+  CHECK((*cpu)["registered"]["interval"] == Json({5, 9}));
 }

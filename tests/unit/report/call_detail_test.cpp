@@ -18,7 +18,7 @@ using namespace optrace;
 namespace {
 
 constexpr const char* kLaunch = "cudaLaunchKernel";
-constexpr const char* kKernel = "_ZN2at6native10add_kernelEPfi";
+constexpr const char* kAddKernel = "_ZN2at6native10add_kernelEPfi";
 
 // Builds a trace in which one function makes a launch for each record.
 TraceBuilder launches(const std::vector<std::string>& records) {
@@ -46,7 +46,7 @@ TraceBuilder launches(const std::vector<std::string>& records) {
 }
 
 std::string kernel(int blocks) {
-  return R"({"call": "cudaLaunchKernel", "kind": "kernel", "kernel": ")" + std::string(kKernel) +
+  return R"({"call": "cudaLaunchKernel", "kind": "kernel", "kernel": ")" + std::string(kAddKernel) +
          R"(", "grid": [)" + std::to_string(blocks) + R"(, 1, 1], "block": [128, 1, 1]})";
 }
 
@@ -66,7 +66,7 @@ TEST_CASE("kernels hang on the call that launched them, by how they were launche
   const Frame& device = launch.children.at(0);
   CHECK(device.layer == Layer::device);
   CHECK(device.name == "at::native::add_kernel");
-  CHECK(*device.symbol == std::string(kKernel));
+  CHECK(*device.symbol == std::string(kAddKernel));
   CHECK(device.calls == 3);
   CHECK(device.thread == launch.thread);
   REQUIRE(device.detail["launches"].size() == 3);  // Equal records are merged by the writer only.

@@ -1,32 +1,31 @@
 #include "report/explain/call_hierarchy.h"
 
-#include <memory>
 #include <string>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
-#include "indexer/store/index_writer.h"
-#include "platform/private_folder.h"
 #include "report/locate/cpp_lookup.h"
 #include "report/locate/locate.h"
 #include "report/locate/source_indexes.h"
+#include "tests/unit/report/index_file.h"
 
 using namespace optrace;
+using namespace optrace::test;
 
 namespace {
 
 const std::string kOuter = "_ZN2at6native5outerEv";
 const std::string kInner = "_ZN2at6native5innerEv";
-const std::string kKernel = "_ZN2at6native12_GLOBAL__N_16kernelEv";
+const std::string kStubKernel = "_ZN2at6native12_GLOBAL__N_16kernelEv";
 const std::string kStub = "_ZN2at6native8mul_stubE";
-const std::string kWrapper = "_ZN2at12_GLOBAL__N_115wrapper_CPU_mulERKNS_6TensorES3_";
-const std::string kCall = "_ZN2at4_ops10mul_Tensor4callERKNS_6TensorES4_";
-const std::string kBinding = "_ZN5torch8autograd15THPVariable_mulEP7_objectS2_S2_";
+const std::string kMulWrapper = "_ZN2at12_GLOBAL__N_115wrapper_CPU_mulERKNS_6TensorES3_";
+const std::string kMulCall = "_ZN2at4_ops10mul_Tensor4callERKNS_6TensorES4_";
+const std::string kMulBinding = "_ZN5torch8autograd15THPVariable_mulEP7_objectS2_S2_";
 const std::string kRegister = "_ZN2at34TORCH_LIBRARY_IMPL_init_aten_CPU_1Ev";
 
 // outer calls inner, which calls outer, a stub, an op, a check and a library.
-IndexContents small_pytorch() {
+IndexContents pytorch_with_recursion() {
   IndexContents contents;
   contents.meta = {{"torch_version", "2.6.0"}, {"git_version", std::string(40, 'a')}};
   contents.functions = {
@@ -37,39 +36,37 @@ IndexContents small_pytorch() {
        {{"_ZN3c105checkEv", 21},
         {kOuter, 22},
         {kStub, 23, CallKind::stub},
-        {kCall, 24},
+        {kMulCall, 24},
         {"cudnnBackendExecute", 25}}},
-      {kKernel, "aten/src/ATen/native/cpu/K.cpp", 30, {}},
+      {kStubKernel, "aten/src/ATen/native/cpu/K.cpp", 30, {}},
       {kStub, "aten/src/ATen/native/B.h", 40, {}, DefinitionKind::stub},
-      {kWrapper, "build/aten/src/ATen/RegisterCPU.cpp", 50, {{kOuter, 51}}},
-      {kBinding, "torch/csrc/autograd/generated/python.cpp", 60, {{kCall, 61}}},
-      {kRegister, "build/aten/src/ATen/RegisterCPU.cpp", 70, {{kWrapper, 71, CallKind::reference}}},
+      {kMulWrapper, "build/aten/src/ATen/RegisterCPU.cpp", 50, {{kOuter, 51}}},
+      {kMulBinding, "torch/csrc/autograd/generated/python.cpp", 60, {{kMulCall, 61}}},
+      {kRegister,
+       "build/aten/src/ATen/RegisterCPU.cpp",
+       70,
+       {{kMulWrapper, 71, CallKind::reference}}},
   };
   contents.registrations = {
-      {RegistrationKind::kernel, "aten::mul.Tensor", "CPU", kWrapper,
+      {RegistrationKind::kernel, "aten::mul.Tensor", "CPU", kMulWrapper,
        "build/aten/src/ATen/RegisterCPU.cpp", 71},
-      {RegistrationKind::stub, kStub, "CPU.AVX2", kKernel, "aten/src/ATen/native/cpu/K.cpp", 31},
+      {RegistrationKind::stub, kStub, "CPU.AVX2", kStubKernel, "aten/src/ATen/native/cpu/K.cpp",
+       31},
   };
   contents.ops = {{"aten::mul.Tensor", "mul_Tensor", 100, ""}};
-  contents.python_names = {{"torch.mul", 'b', kBinding, "", 0}};
+  contents.python_names = {{"torch.mul", 'b', kMulBinding, "", 0}};
   return contents;
 }
 
-class Small {
+class SmallCallHierarchy {
  public:
-  Small() {
-    const auto path = folder_.path() / "torch-2.6.0.index";
-    write_index(small_pytorch(), path);
-    index_ = std::make_unique<Index>(Index::open(path));
-  }
-
   // Returns the callers or callees of a name, one per line, indented by their depth.
   std::string calls(const std::string& name, bool callers, CallHierarchyOptions options) {
-    Locator locator(*index_);
+    Locator locator(index_);
     Located answer = locator.locate(name).answers.at(0);
     answer.parts.clear();
-    const SourceIndexes indexes(*index_);
-    const EntryLocator entries(*index_, {});
+    const SourceIndexes indexes(index_);
+    const EntryLocator entries(index_, {});
     CallGraph graph(indexes);
     const CppLookup cpp(entries);
     OpLookup ops(entries, cpp);
@@ -95,14 +92,14 @@ class Small {
     return lines;
   }
 
-  PrivateFolder folder_;
-  std::unique_ptr<Index> index_;
+  IndexFile file_{pytorch_with_recursion()};
+  Index index_ = file_.open();
 };
 
 }  // namespace
 
 TEST_CASE("callees in the order of the calls, without checks", "[call_hierarchy]") {
-  Small small;
+  SmallCallHierarchy small;
   CHECK(small.calls("at::native::outer", false, {}) == "calls inner 11\n");
   CHECK(small.calls("at::native::inner", false, {}) ==
         "calls outer 22\n"
@@ -115,7 +112,7 @@ TEST_CASE("callees in the order of the calls, without checks", "[call_hierarchy]
 }
 
 TEST_CASE("recursion ends, and a stub's callees are its kernels", "[call_hierarchy]") {
-  Small small;
+  SmallCallHierarchy small;
   CHECK(small.calls("at::native::outer", false, {.depth = 3}) ==
         "calls inner 11\n"
         "  calls outer 22 (recursion)\n"
@@ -128,7 +125,7 @@ TEST_CASE("recursion ends, and a stub's callees are its kernels", "[call_hierarc
 }
 
 TEST_CASE("callers lead through registrations and the dispatcher to Python", "[call_hierarchy]") {
-  Small small;
+  SmallCallHierarchy small;
   CHECK(small.calls("at::native::outer", true, {.depth = 4}) ==
         "called from wrapper_CPU_mul 51\n"
         "  registered for CPU mul.Tensor 71\n"

@@ -20,22 +20,17 @@
 #include "report/compare/baseline.h"
 #include "report/merge/join.h"
 #include "report/merge/merge.h"
+#include "tests/unit/report/frames.h"
+#include "tests/unit/report/index_file.h"
 #include "tests/unit/report/written_report.h"
 
 using namespace optrace;
+using namespace optrace::test;
 using Status = CheckResult::Status;
 
 namespace {
 
-constexpr const char* kHostile = "</failure><script>\"'&\x01\x1b[31m%0A,:\xff";
-
-Frame frame(Layer layer, const std::string& name, std::uint64_t calls = 1) {
-  Frame made;
-  made.layer = layer;
-  made.name = name;
-  made.calls = calls;
-  return made;
-}
+constexpr const char* kHostileName = "</failure><script>\"'&\x01\x1b[31m%0A,:\xff";
 
 Frame op(const std::string& name, const std::string& dtype, const std::string& device) {
   Frame made = frame(Layer::dispatcher, "at::_ops::" + name + "::call");
@@ -56,7 +51,7 @@ Report empty_report() {
 
 /// Returns Conv2d.forward > aten::conv2d > at::native::conv<int> > cudnnBackendExecute, an implicit
 /// copy to the CPU, and a failed cudaMalloc.
-Report example() {
+Report convolution_report() {
   Report report = empty_report();
   Frame work = frame(Layer::library, "cudnnBackendExecute", 3);
   work.detail = {{"library", "cuDNN"}};
@@ -119,7 +114,7 @@ class RuleFile {
 }  // namespace
 
 TEST_CASE("what was lost or inferred is no ground for a verdict that it could turn", "[check]") {
-  Report report = example();
+  Report report = convolution_report();
   report.shortfalls = {{"events_lost", 7}};
   for (const char* rule :
        {"ops <= 100", "never calls aten::conv2d", "calls aten::conv2d == 3",
@@ -137,7 +132,7 @@ TEST_CASE("what was lost or inferred is no ground for a verdict that it could tu
   CHECK(one(report, "calls aten::conv2d >= 4").status == Status::error);
   CHECK(one(report, "ops <= 1").status == Status::failed);
 
-  report = example();
+  report = convolution_report();
   report.shortfalls = {{"callers_inferred", 2}};
   CHECK(one(report, "conv2d uses cudnn").status == Status::error);
   CHECK(one(report, "calls aten::conv2d <= 3").status == Status::passed);
@@ -196,7 +191,7 @@ TEST_CASE("each kind of shortfall leaves the verdicts that it can't turn", "[che
       {"triton_kernels", &Case::nothing},
   });
   const auto verdict = [](const char* rule, const char* kind) {
-    Report report = example();
+    Report report = convolution_report();
     if (kind != nullptr) report.shortfalls = {{kind, 7}};
     const CheckResult result = one(report, rule, {.allow_unknown = true});
     CHECK(result.remedy.empty() == (result.status != Status::error));
@@ -243,7 +238,7 @@ TEST_CASE("a report and what is written of it say what a trace lacks", "[check][
   CHECK(counts(joined.shortfalls).starts_with("events_lost 14, "));
 
   // Each output format of a check contains the reason.
-  Report lossy = example();
+  Report lossy = convolution_report();
   lossy.shortfalls = {{"events_lost", 7}};
   const std::vector<CheckResult> results = {one(lossy, "ops <= 100")};
   for (const std::string& text : {to_text(results, {}), to_json(lossy, results), to_junit(results),
@@ -301,7 +296,7 @@ TEST_CASE("what is no rule is refused with what was expected", "[check]") {
 }
 
 TEST_CASE("a report is held against rules", "[check]") {
-  const Report report = example();
+  const Report report = convolution_report();
   for (const char* const rule :
        {"calls aten::conv2d", "calls at::native::conv", "calls at::native::conv<int> == 3",
         "calls *cudnnBackend*", "calls aten::conv2d >= 3", "conv2d uses cudnn",
@@ -350,7 +345,7 @@ TEST_CASE("a decision is what a function returned in calls of an op", "[check]")
 }
 
 TEST_CASE("a rule that could never fail is an error, not a pass", "[check]") {
-  const Report report = example();
+  const Report report = convolution_report();
   for (const char* const rule :
        {"never calls at::native::slow_conv", "calls aten::bogus", "bogus uses cudnn",
         "no graph break", "no frame without source", "never calls cudnnRNNForwrd"}) {
@@ -496,10 +491,10 @@ TEST_CASE("a spoiled file of rules gives rules or an error, never a crash", "[ch
 }
 
 TEST_CASE("outputs say the same of each rule", "[check]") {
-  const Report report = example();
+  const Report report = convolution_report();
   Rule hostile = parse_rule("never calls aten::conv2d");
-  hostile.name = kHostile;
-  hostile.because = kHostile;
+  hostile.name = kHostileName;
+  hostile.because = kHostileName;
   hostile.file = "rules.yaml";
   hostile.line = 4;
   const std::vector<CheckResult> results =
@@ -652,9 +647,8 @@ TEST_CASE("what TORCH_LIBRARY registers is known, and nothing is proposed as its
   IndexContents contents;
   contents.registrations = {{RegistrationKind::definition, "c10d::allreduce_", "", "",
                              "torch/csrc/distributed/c10d/Ops.cpp", 21}};
-  const PrivateFolder folder;
-  write_index(contents, folder.path() / "index");
-  const Index index = Index::open(folder.path() / "index");
+  const IndexFile file(std::move(contents));
+  const Index index = file.open();
   const KnownNames names({}, &index);
   CHECK(names.any_matches("c10d::allreduce_"));
   CHECK(names.any_matches("c10d::allreduce*"));
@@ -663,7 +657,7 @@ TEST_CASE("what TORCH_LIBRARY registers is known, and nothing is proposed as its
     const std::vector<std::string> near = names.near(name, 3);
     CHECK(std::ranges::find(near, name) == near.end());
   }
-  const Report report = example();
+  const Report report = convolution_report();
   CHECK(check(report, names, {parse_rule("never calls c10d::allreduce_")})[0].status ==
         Status::passed);
 }
@@ -673,7 +667,15 @@ namespace {
 /// An index with these Python names, and the ops aten::mm and aten::linear.
 class NamedIndex {
  public:
-  NamedIndex() {
+  NamedIndex() : file_(named()), index_(file_.open()) {}
+
+  CheckResult check(const Report& report, const std::string& rule,
+                    std::span<const Trace> traces = {}) const {
+    return std::move(optrace::check(report, KnownNames(traces, &index_), {parse_rule(rule)}).at(0));
+  }
+
+ private:
+  static IndexContents named() {
     IndexContents contents;
     contents.python_names = {
         {"torch.LSTM", 'a', "torch.nn.LSTM", "", 0},
@@ -696,19 +698,11 @@ class NamedIndex {
     contents.functions.emplace_back();
     contents.functions.back().symbol = "_ZN3c109SomethingEv";
     contents.functions.back().file = "c10/a.cpp";
-    write_index(contents, folder_.path() / "index");
-    index_.emplace(Index::open(folder_.path() / "index"));
+    return contents;
   }
 
-  CheckResult check(const Report& report, const std::string& rule,
-                    std::span<const Trace> traces = {}) const {
-    return std::move(
-        optrace::check(report, KnownNames(traces, &*index_), {parse_rule(rule)}).at(0));
-  }
-
- private:
-  PrivateFolder folder_;
-  std::optional<Index> index_;
+  IndexFile file_;
+  Index index_;
 };
 
 }  // namespace
@@ -788,7 +782,7 @@ TEST_CASE("what an op uses says nothing where the op was never called", "[check]
 }
 
 TEST_CASE("each call of an op uses the backend, not one of a path", "[check]") {
-  Report report = example();  // Three calls, three of cuDNN.
+  Report report = convolution_report();  // Three calls, three of cuDNN.
   Frame& conv = report.roots[0].children[0];
   CHECK(one(report, "conv2d uses cudnn").status == Status::passed);
   conv.calls = 4;
@@ -814,7 +808,7 @@ TEST_CASE("each call of an op uses the backend, not one of a path", "[check]") {
 }
 
 TEST_CASE("what the report leaves out is no ground for a verdict that it could turn", "[check]") {
-  Report report = example();
+  Report report = convolution_report();
   report.roots[0].children[0].detail.edit()["variants_left_out"] = 8U;
   CHECK(one(report, "no kernel of dtype float64").status == Status::error);
   CHECK(one(report, "no kernel of dtype float16").status == Status::failed);
@@ -837,7 +831,7 @@ TEST_CASE("what the report leaves out is no ground for a verdict that it could t
   CHECK(verdict("calls __main__.helper == 3") == Status::passed);
   CHECK(verdict("never calls at::cuda::detail::*") == Status::failed);
 
-  report = example();
+  report = convolution_report();
   for (const char* const missing : {"untraced_children", "exit_status"}) {
     report.shortfalls = {{missing, 1}};
     CHECK(one(report, "ops <= 100").status == Status::error);

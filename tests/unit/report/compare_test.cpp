@@ -15,27 +15,14 @@
 #include "report/compare/comparison_output.h"
 #include "report/compare/fused_line_changes.h"
 #include "report/model/saved_report.h"
+#include "tests/unit/report/frames.h"
 #include "tests/unit/report/written_report.h"
 
 using namespace optrace;
+using namespace optrace::test;
 using Kind = Difference::Kind;
 
 namespace {
-
-Frame frame(Layer layer, const std::string& name, std::vector<Frame> children = {}) {
-  Frame made;
-  made.layer = layer;
-  made.name = name;
-  made.children = std::move(children);
-  return made;
-}
-
-template <typename... Frames>
-std::vector<Frame> list(Frames... frames) {
-  std::vector<Frame> made;
-  (made.push_back(std::move(frames)), ...);
-  return made;
-}
 
 Report report(std::vector<Frame> roots) {
   Report made;

@@ -11,7 +11,7 @@
 #include "tracer/runtime_build/op_agent.h"
 
 using namespace optrace;
-using nlohmann::json;
+using Json = nlohmann::json;
 
 namespace {
 
@@ -28,7 +28,7 @@ enum Bit : std::uint64_t {
   kAutocastCpu = 1U << 8U,
 };
 
-const json kKeys = {
+const Json kKeys = {
     {"key_names",
      {{"backends", 2},
       {"functionalities",
@@ -57,7 +57,7 @@ constexpr const char* kAddTable =
     "AutocastCPU: fallthrough registered at /pytorch/aten/src/ATen/autocast_mode.cpp:322 [backend "
     "fallback]\n";
 
-json tensor(std::uint64_t keys, std::vector<int> shape = {3, 4}) {
+Json tensor(std::uint64_t keys, std::vector<int> shape = {3, 4}) {
   return {{"tensor",
            {{"shape", std::move(shape)},
             {"strides", {4, 1}},
@@ -67,7 +67,7 @@ json tensor(std::uint64_t keys, std::vector<int> shape = {3, 4}) {
             {"keys", keys}}}};
 }
 
-json add_record(std::uint64_t keys, std::uint64_t included, std::uint64_t excluded) {
+Json add_record(std::uint64_t keys, std::uint64_t included, std::uint64_t excluded) {
   return {{"op", "aten::add.Tensor"},
           {"schema", "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"},
           {"arguments",
@@ -82,26 +82,26 @@ json add_record(std::uint64_t keys, std::uint64_t included, std::uint64_t exclud
           {"dispatch_modes", 0}};
 }
 
-Trace make_trace(const std::vector<json>& records) {
+Trace make_trace(const std::vector<Json>& records) {
   Trace trace;
   trace.meta = {{"torch_folder", "/site-packages/torch"},
                 {"dispatch_tables", {{"aten::add.Tensor", kAddTable}}}};
   trace.op_records.push_back(kKeys.dump());
-  for (const json& record : records) trace.op_records.push_back(record.dump());
+  for (const Json& record : records) trace.op_records.push_back(record.dump());
   return trace;
 }
 
-json detail_of(const Trace& trace, const DispatchDetails::Step& step) {
-  json detail;
+Json detail_of(const Trace& trace, const DispatchDetails::Step& step) {
+  Json detail;
   DispatchDetails(trace).add(detail, step);
   return detail;
 }
 
-json detail_of(const Trace& trace, const std::vector<OpTally>& ops) {
+Json detail_of(const Trace& trace, const std::vector<OpTally>& ops) {
   return detail_of(trace, {.op = "aten::add.Tensor", .ops = ops, .arguments = {}});
 }
 
-json redispatch_of(const Trace& trace, const std::vector<ArgumentTally>& arguments) {
+Json redispatch_of(const Trace& trace, const std::vector<ArgumentTally>& arguments) {
   return detail_of(
       trace, {.op = "aten::add.Tensor", .redispatch = true, .ops = {}, .arguments = arguments});
 }
@@ -112,11 +112,11 @@ constexpr std::uint64_t kPlainTensor = kCpu | kDense | kAdInplaceOrView | kAutog
 
 TEST_CASE("a call's detail says which keys there were and which was chosen") {
   const Trace trace = make_trace({add_record(kPlainTensor, kBackendSelect, kAutocastCpu)});
-  const json detail = detail_of(trace, {{.record = 1, .calls = 5}});
-  CHECK(detail["key_set"] == json({"AutogradCPU", "ADInplaceOrView", "BackendSelect", "CPU"}));
-  CHECK(detail["included"] == json({"BackendSelect"}));
-  CHECK(detail["excluded"] == json({"AutocastCPU"}));
-  CHECK(detail["fallthrough"] == json::array());
+  const Json detail = detail_of(trace, {{.record = 1, .calls = 5}});
+  CHECK(detail["key_set"] == Json({"AutogradCPU", "ADInplaceOrView", "BackendSelect", "CPU"}));
+  CHECK(detail["included"] == Json({"BackendSelect"}));
+  CHECK(detail["excluded"] == Json({"AutocastCPU"}));
+  CHECK(detail["fallthrough"] == Json::array());
   CHECK(detail["dispatch_key"] == "AutogradCPU");
   CHECK(detail["dispatch"] == "kernel");
   CHECK(detail["kernel"] ==
@@ -126,22 +126,22 @@ TEST_CASE("a call's detail says which keys there were and which was chosen") {
   CHECK(detail["grad_mode"] == true);
   CHECK(detail["inference_mode"] == false);
   CHECK(detail["arguments"][0]["value"]["tensor"]["keys"] ==
-        json({"AutogradCPU", "ADInplaceOrView", "CPU"}));
-  CHECK(detail["arguments"][1]["value"]["tensor"]["shape"] == json({4}));
-  CHECK(detail["arguments"][2] == json({{"name", "alpha"}, {"value", 1}}));
+        Json({"AutogradCPU", "ADInplaceOrView", "CPU"}));
+  CHECK(detail["arguments"][1]["value"]["tensor"]["shape"] == Json({4}));
+  CHECK(detail["arguments"][2] == Json({{"name", "alpha"}, {"value", 1}}));
   CHECK_FALSE(detail.contains("variants"));
 }
 
 TEST_CASE("repeated calls are counted, unless they record a graph") {
-  json result = tensor(kPlainTensor);
+  Json result = tensor(kPlainTensor);
   result["relation"] = "fresh";
-  json with_graph = result;
+  Json with_graph = result;
   with_graph["tensor"]["requires_grad"] = true;
   const Trace trace = make_trace({
       add_record(kPlainTensor, kBackendSelect, kAutocastCpu),
       {{"results", {result}}},
       {{"results", {result}}, {"repeated", true}},
-      {{"results", {result, json::array({with_graph})}}, {"repeated", true}},
+      {{"results", {result, Json::array({with_graph})}}, {"repeated", true}},
       {{"results", 5}, {"repeated", true}},
   });
   const auto repeated = [&](const std::vector<OpTally>& ops) {
@@ -160,21 +160,21 @@ TEST_CASE("repeated calls are counted, unless they record a graph") {
 TEST_CASE("what falls through above the chosen key is listed") {
   const Trace trace = make_trace(
       {add_record(kCpu | kDense | kAdInplaceOrView, kBackendSelect | kAutocastCpu, kAutograd)});
-  const json detail = detail_of(trace, {{.record = 1, .calls = 1}});
-  CHECK(detail["fallthrough"] == json({"AutocastCPU", "ADInplaceOrView", "BackendSelect"}));
+  const Json detail = detail_of(trace, {{.record = 1, .calls = 1}});
+  CHECK(detail["fallthrough"] == Json({"AutocastCPU", "ADInplaceOrView", "BackendSelect"}));
   CHECK(detail["dispatch_key"] == "CPU");
   CHECK(detail["registered_at"] == "build/aten/src/ATen/RegisterCPU.cpp:30477");
   // A functionality without a backend, as in the thread-local excluded set, has its own name.
-  CHECK(detail["excluded"] == json({"AutogradFunctionality"}));
+  CHECK(detail["excluded"] == Json({"AutogradFunctionality"}));
 }
 
 TEST_CASE("the highest backend's kernel is the one of a functionality that backends share") {
   const Trace trace = make_trace({add_record(kPlainTensor | kCuda, 0, 0)});
-  const json detail = detail_of(trace, {{.record = 1, .calls = 1}});
+  const Json detail = detail_of(trace, {{.record = 1, .calls = 1}});
   CHECK(detail["dispatch_key"] == "AutogradCUDA");
   CHECK(detail["registered_at"] == "torch/_registrations.py:5");
   CHECK(detail["key_set"] ==
-        json({"AutogradCUDA", "AutogradCPU", "ADInplaceOrView", "CUDA", "CPU"}));
+        Json({"AutogradCUDA", "AutogradCPU", "ADInplaceOrView", "CUDA", "CPU"}));
 }
 
 TEST_CASE("kernels, boxed kernels, fallbacks and Python are told apart") {
@@ -183,10 +183,10 @@ TEST_CASE("kernels, boxed kernels, fallbacks and Python are told apart") {
                             add_record(kPlainTensor | kCuda, 0, 0)});
   trace.meta["boxed_kernels"]["aten::add.Tensor"] = {
       "registered at /site-packages/torch/_registrations.py:5"};
-  const json conjugate = detail_of(trace, {{.record = 1, .calls = 1}});
+  const Json conjugate = detail_of(trace, {{.record = 1, .calls = 1}});
   CHECK(conjugate["dispatch_key"] == "Conjugate");
   CHECK(conjugate["dispatch"] == "boxed fallback");
-  const json python = detail_of(trace, {{.record = 2, .calls = 1}});
+  const Json python = detail_of(trace, {{.record = 2, .calls = 1}});
   CHECK(python["dispatch"] == "python");
   CHECK(python["registered_at"] == "aten/src/ATen/core/PythonFallbackKernel.cpp:194");
   CHECK(detail_of(trace, {{.record = 3, .calls = 1}})["dispatch"] == "boxed kernel");
@@ -194,15 +194,15 @@ TEST_CASE("kernels, boxed kernels, fallbacks and Python are told apart") {
 
 TEST_CASE("a call without tensors gets the kernel for no key") {
   const Trace trace = make_trace({add_record(0, kBackendSelect, 0)});
-  const json detail = detail_of(trace, {{.record = 1, .calls = 1}});
+  const Json detail = detail_of(trace, {{.record = 1, .calls = 1}});
   CHECK(detail["dispatch_key"] == "Undefined");
-  CHECK(detail["fallthrough"] == json({"BackendSelect"}));
+  CHECK(detail["fallthrough"] == Json({"BackendSelect"}));
 }
 
 TEST_CASE("a key for which nothing is registered is chosen, and has no kernel") {
   Trace trace = make_trace({add_record(kCpu | kDense, 0, 0)});
   trace.meta["dispatch_tables"]["aten::add.Tensor"] = "CUDA: registered at /x/y.cpp:1 [kernel]\n";
-  const json detail = detail_of(trace, {{.record = 1, .calls = 1}});
+  const Json detail = detail_of(trace, {{.record = 1, .calls = 1}});
   CHECK(detail["dispatch_key"] == "CPU");
   CHECK(detail["kernel"].is_null());
   CHECK_FALSE(detail.contains("dispatch"));
@@ -211,14 +211,14 @@ TEST_CASE("a key for which nothing is registered is chosen, and has no kernel") 
 TEST_CASE("without a table there are key sets, and no choice") {
   Trace trace = make_trace({add_record(kPlainTensor, 0, 0)});
   trace.meta.erase("dispatch_tables");
-  const json detail = detail_of(trace, {{.record = 1, .calls = 1}});
-  CHECK(detail["key_set"] == json({"AutogradCPU", "ADInplaceOrView", "CPU"}));
+  const Json detail = detail_of(trace, {{.record = 1, .calls = 1}});
+  CHECK(detail["key_set"] == Json({"AutogradCPU", "ADInplaceOrView", "CPU"}));
   CHECK_FALSE(detail.contains("dispatch_key"));
   CHECK(dispatch_note(detail).empty());
 }
 
 TEST_CASE("calls of several kinds are variants, and the most frequent one is shown") {
-  json results = {{"results", {tensor(kPlainTensor)}}};
+  Json results = {{"results", {tensor(kPlainTensor)}}};
   results["results"][0]["relation"] = "view";
   results["results"][0]["of"] = "self";
   const Trace trace =
@@ -226,7 +226,7 @@ TEST_CASE("calls of several kinds are variants, and the most frequent one is sho
   const std::vector<OpTally> tallies{{.record = 1, .results = 0, .calls = 2},
                                      {.record = 2, .results = 0, .calls = 2},
                                      {.record = 2, .results = 3, .calls = 5}};
-  const json detail = detail_of(
+  const Json detail = detail_of(
       trace, {.op = "aten::add.Tensor", .ops = tallies, .arguments = {}, .ops_left_out = 9});
   CHECK(detail["dispatch_key"] == "CPU");
   CHECK(detail["results"][0]["relation"] == "view");
@@ -262,9 +262,9 @@ TEST_CASE("a redispatch's key set is the argument that can be one") {
   const Trace trace = make_trace({add_record(kPlainTensor, 0, 0)});
   constexpr std::uint64_t kStackAddress = 0x7FFC12345678;
   const std::uint64_t after_autograd = kCpu | kDense | kAdInplaceOrView;
-  const json detail =
+  const Json detail =
       redispatch_of(trace, {{.first = kStackAddress, .second = after_autograd, .calls = 3}});
-  CHECK(detail["key_set"] == json({"ADInplaceOrView", "CPU"}));
+  CHECK(detail["key_set"] == Json({"ADInplaceOrView", "CPU"}));
   // A redispatch takes the set as it is: nothing falls through.
   CHECK(detail["dispatch_key"] == "ADInplaceOrView");
   CHECK_FALSE(detail.contains("fallthrough"));
@@ -282,10 +282,10 @@ TEST_CASE("a redispatch's key set is the argument that can be one") {
 }
 
 TEST_CASE("a redispatch that returns a reference has its key set first") {
-  json record = add_record(kPlainTensor, 0, 0);
+  Json record = add_record(kPlainTensor, 0, 0);
   record["schema"] = "aten::add.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)";
   const Trace trace = make_trace({record});
-  const json detail =
+  const Json detail =
       redispatch_of(trace, {{.first = kCpu | kDense, .second = kCpu | kPython, .calls = 3},
                             {.first = kCuda | kDense, .second = 1, .calls = 1}});
   CHECK(detail["dispatch_key"] == "CPU");
@@ -310,50 +310,50 @@ TEST_CASE("a note is one short line") {
         "→ Conjugate, boxed fallback (of AutocastCPU, Conjugate, BackendSelect, CPU; skips "
         "AutocastCPU)");
   CHECK(dispatch_note({{"dispatch_key", "CPU"}, {"key_set", {"CPU"}}}) == "→ CPU");
-  CHECK(dispatch_note(json()).empty());
+  CHECK(dispatch_note(Json()).empty());
   CHECK(dispatch_note({{"dispatch_key", 3}}).empty());
 }
 
 // Checks that details have the types of the schema, whatever a trace file contains.
 namespace {
 
-void check_value(const json& value, bool outermost) {
+void check_value(const Json& value, bool outermost) {
   if (value.is_array()) {
     CHECK(outermost);
-    for (const json& element : value) check_value(element, false);
+    for (const Json& element : value) check_value(element, false);
   } else if (value.is_object()) {
     const bool is_tensor = value.contains("tensor");
     CHECK((is_tensor || value.at("type").is_string()));
     if (is_tensor) {
-      const json& inner = value.at("tensor");
+      const Json& inner = value.at("tensor");
       CHECK((inner.at("shape").is_null() || inner.at("shape").is_array()));
       CHECK((inner.at("dtype").is_null() || inner.at("dtype").is_string()));
       CHECK(inner.at("requires_grad").is_boolean());
-      for (const json& key : inner.at("keys")) CHECK(key.is_string());
+      for (const Json& key : inner.at("keys")) CHECK(key.is_string());
     }
   } else {
     CHECK(value.is_primitive());
   }
 }
 
-void check_detail(const json& detail) {
+void check_detail(const Json& detail) {
   if (detail.is_null()) return;
   REQUIRE(detail.is_object());
   for (const char* const key : {"key_set", "included", "excluded", "fallthrough"})
     if (detail.contains(key))
-      for (const json& name : detail[key]) CHECK(name.is_string());
+      for (const Json& name : detail[key]) CHECK(name.is_string());
   for (const char* const key : {"schema", "dispatch_key", "registered_at", "dispatch"})
     if (detail.contains(key)) CHECK(detail[key].is_string());
   if (detail.contains("arguments"))
-    for (const json& argument : detail["arguments"]) {
+    for (const Json& argument : detail["arguments"]) {
       CHECK((argument.at("name").is_null() || argument.at("name").is_string()));
       check_value(argument.at("value"), true);
     }
   if (detail.contains("results"))
-    for (const json& result : detail["results"]) check_value(result, true);
+    for (const Json& result : detail["results"]) check_value(result, true);
 }
 
-json any_json(std::mt19937& random, int depth) {
+Json any_json(std::mt19937& random, int depth) {
   switch (random() % (depth > 0 ? 9U : 7U)) {
     case 0:
       return nullptr;
@@ -370,7 +370,7 @@ json any_json(std::mt19937& random, int depth) {
     case 6:
       return std::string(5000, 'x');
     case 7: {
-      json list = json::array();
+      Json list = Json::array();
       for (unsigned i = random() % 4; i > 0; --i) list.push_back(any_json(random, depth - 1));
       return list;
     }
@@ -382,8 +382,8 @@ json any_json(std::mt19937& random, int depth) {
 }
 
 // Replaces one value at a random place in `whole`.
-void damage(json& whole, std::mt19937& random) {
-  json* at = &whole;
+void damage(Json& whole, std::mt19937& random) {
+  Json* at = &whole;
   while (at->is_structured() && !at->empty() && random() % 6 != 0) {
     auto child = at->begin();
     std::advance(child, static_cast<std::ptrdiff_t>(random() % at->size()));
@@ -402,7 +402,7 @@ TEST_CASE("damaged records and tables never give a detail of other types") {
                               {{"results", {tensor(kPlainTensor)}}}});
     for (std::string& record : trace.op_records) {
       if (random() % 2 == 0) {
-        json parsed = json::parse(record);
+        Json parsed = Json::parse(record);
         damage(parsed, random);
         record = parsed.dump();
       }
@@ -416,7 +416,7 @@ TEST_CASE("damaged records and tables never give a detail of other types") {
                                         .calls = random()}};
     const std::vector<ArgumentTally> arguments{
         {.first = random(), .second = random(), .calls = random()}};
-    json detail = detail_of(trace, tallies);
+    Json detail = detail_of(trace, tallies);
     check_detail(detail);
     if (!detail.is_null()) ++details;
     dispatch_note(detail);

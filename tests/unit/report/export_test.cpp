@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "tests/unit/report/frames.h"
 #include "tests/unit/report/written_report.h"
 
 using Catch::Contains;
@@ -15,34 +16,20 @@ using optrace::FrameSource;
 using optrace::Layer;
 using optrace::Report;
 using optrace::ReportTextOptions;
+using optrace::test::op_call;
+using optrace::test::timed_frame;
 
 namespace {
 
-Frame frame(Layer layer, const std::string& name, std::uint64_t total) {
-  Frame made;
-  made.layer = layer;
-  made.name = name;
-  made.thread = 7;
-  made.time = optrace::FrameTime{total};
-  return made;
-}
-
-Frame op_call(const std::string& op, std::uint64_t total) {
-  Frame made = frame(Layer::dispatcher, "at::_ops::call", total);
-  made.op = op;
-  made.detail.edit()["step"] = "call";
-  return made;
-}
-
 // main -> add (100 ns) -> add (30 ns) -> kernel (10 ns), and main -> mul (50 ns).
-Report sample() {
+Report add_and_mul() {
   Report report;
   Frame inner = op_call("aten::add", 30);
-  inner.children.push_back(frame(Layer::kernel, "at::native::add", 10));
+  inner.children.push_back(timed_frame(Layer::kernel, "at::native::add", 10));
   Frame outer = op_call("aten::add", 100);
   outer.calls = 2;
   outer.children.push_back(std::move(inner));
-  Frame main = frame(Layer::python, "__main__.<module>", 200);
+  Frame main = timed_frame(Layer::python, "__main__.<module>", 200);
   main.source = FrameSource{"train.py", 3, {}, ""};
   main.children.push_back(std::move(outer));
   main.children.push_back(op_call("aten::mul", 50));
@@ -53,7 +40,7 @@ Report sample() {
 }  // namespace
 
 TEST_CASE("folded stacks have the time of their innermost frame", "[export]") {
-  CHECK(to_folded(sample()) ==
+  CHECK(to_folded(add_and_mul()) ==
         "<module> 50\n"
         "<module>;aten::add (call) 70\n"
         "<module>;aten::add (call);aten::add (call) 20\n"
@@ -63,15 +50,15 @@ TEST_CASE("folded stacks have the time of their innermost frame", "[export]") {
 
 TEST_CASE("a folded stack is one line of its parts", "[export]") {
   Report report;
-  report.roots.push_back(frame(Layer::python, "a;b\nc", 4));
+  report.roots.push_back(timed_frame(Layer::python, "a;b\nc", 4));
   CHECK(to_folded(report) == "a,b\\x0ac 4\n");
 }
 
 TEST_CASE("a dispatch trace has PyTorch's own format", "[export]") {
-  Report report = sample();
+  Report report = add_and_mul();
   Frame& add = report.roots[0].children[0];
   add.detail.edit()["dispatch_key"] = "AutogradCPU";
-  Frame node = frame(Layer::autograd, "AddBackward0", 0);
+  Frame node = timed_frame(Layer::autograd, "AddBackward0", 0);
   node.detail.edit()["node"] = "AddBackward0";
   node.children.push_back(op_call("aten::detach", 1));
   add.children.push_back(std::move(node));
@@ -88,9 +75,9 @@ TEST_CASE("a dispatch trace has PyTorch's own format", "[export]") {
 
 TEST_CASE("a deep recursion is cut off", "[export]") {
   constexpr std::uint64_t kDepth = 600;
-  Frame inner = frame(Layer::python, "f", 1);
+  Frame inner = timed_frame(Layer::python, "f", 1);
   for (std::uint64_t i = 1; i < kDepth; ++i) {
-    Frame outer = frame(Layer::python, "f", i + 1);
+    Frame outer = timed_frame(Layer::python, "f", i + 1);
     outer.children.push_back(std::move(inner));
     inner = std::move(outer);
   }
@@ -104,7 +91,7 @@ TEST_CASE("a deep recursion is cut off", "[export]") {
 }
 
 TEST_CASE("speedscope's file has a sample for each folded line", "[export]") {
-  const auto file = nlohmann::json::parse(to_speedscope(sample()));
+  const auto file = nlohmann::json::parse(to_speedscope(add_and_mul()));
   const auto& profile = file.at("profiles").at(0);
   CHECK(profile.at("name") == "thread 7");
   CHECK(profile.at("endValue") == 200);
@@ -115,17 +102,17 @@ TEST_CASE("speedscope's file has a sample for each folded line", "[export]") {
 }
 
 TEST_CASE("an op's time has each moment once", "[export]") {
-  CHECK(to_csv(sample()) ==
+  CHECK(to_csv(add_and_mul()) ==
         "op,calls,total_ns,own_ns\n"
         "aten::add,3,100,100\n"
         "aten::mul,1,50,50\n");
 }
 
 TEST_CASE("an autograd node's time is not the op's", "[export]") {
-  Frame node = frame(Layer::autograd, "MulBackward0", 40);
+  Frame node = timed_frame(Layer::autograd, "MulBackward0", 40);
   node.detail.edit()["backward_of"] = "aten::mul";
   node.children.push_back(op_call("aten::mul", 30));
-  Report report = sample();
+  Report report = add_and_mul();
   report.roots.front().children.back().children.push_back(std::move(node));
   CHECK(to_csv(report) ==
         "op,calls,total_ns,own_ns\n"
@@ -135,14 +122,14 @@ TEST_CASE("an autograd node's time is not the op's", "[export]") {
 }
 
 TEST_CASE("a summary has the lines, the ops and the libraries", "[export]") {
-  Report report = sample();
+  Report report = add_and_mul();
   Frame& mul = report.roots.front().children.back();
   mul.source = FrameSource{"", 0, 8, ""};
   mul.detail.edit()["arguments"] = {
       {{"name", "self"}, {"value", {{"tensor", {{"dtype", "float32"}, {"shape", {4, 8}}}}}}},
       {{"name", "other"},
        {"value", {{"tensor", {{"dtype", "int64"}, {"shape", nlohmann::json::array()}}}}}}};
-  Frame library = frame(Layer::library, "sgemm_", 20);
+  Frame library = timed_frame(Layer::library, "sgemm_", 20);
   library.detail.edit()["library"] = "BLAS";
   mul.children.push_back(std::move(library));
   const std::string text = to_summary(report, {});
@@ -167,17 +154,17 @@ TEST_CASE("a field of CSV is quoted, and no formula", "[export]") {
 }
 
 TEST_CASE("a graph has each function once, and its calls", "[export]") {
-  const std::string dot = to_dot(sample());
+  const std::string dot = to_dot(add_and_mul());
   CHECK_THAT(dot, Contains("n0 [label=\"<module>\\ntrain.py:3\""));
   CHECK_THAT(dot, Contains("  n0 -> n1 [label=\"×2\"];\n"));
   CHECK_THAT(dot, Contains("  n1 -> n1;\n"));
   CHECK_THAT(dot, !Contains("n4"));
-  CHECK_THAT(to_mermaid(sample()), Contains("  n0 -->|\"×2\"| n1\n"));
+  CHECK_THAT(to_mermaid(add_and_mul()), Contains("  n0 -->|\"×2\"| n1\n"));
 }
 
 TEST_CASE("names can't end a label of a graph", "[export]") {
   Report report;
-  report.roots.push_back(frame(Layer::python, "a\"];\\ `b", 1));
+  report.roots.push_back(timed_frame(Layer::python, "a\"];\\ `b", 1));
   CHECK_THAT(to_dot(report), Contains("label=\"a\\\"];\\\\ `b\""));
   CHECK_THAT(to_mermaid(report), Contains("[\"a#34;#93;#59;#92; #96;b\"]"));
 }
@@ -189,7 +176,7 @@ Report timed() {
   Report report;
   Frame add = op_call("aten::add", 30);
   add.number = 2;
-  Frame main = frame(Layer::python, "__main__.<module>", 100);
+  Frame main = timed_frame(Layer::python, "__main__.<module>", 100);
   main.number = 1;
   main.children.push_back(std::move(add));
   report.roots.push_back(std::move(main));

@@ -30,7 +30,7 @@ Json tensor(const std::string& device, const Json& shape, const Json& strides) {
 }
 
 // A call of an op in line 7 that took 100 ns.
-Frame op_call(const std::string& op, std::uint64_t calls, const Json& arguments) {
+Frame call_with_arguments(const std::string& op, std::uint64_t calls, const Json& arguments) {
   Frame frame;
   frame.layer = Layer::dispatcher;
   frame.name = "at::_ops::call";
@@ -44,8 +44,9 @@ Frame op_call(const std::string& op, std::uint64_t calls, const Json& arguments)
 }
 
 Frame item(const std::string& device, std::uint64_t calls) {
-  return op_call("aten::_local_scalar_dense", calls,
-                 {{{"name", "self"}, {"value", tensor(device, Json::array(), Json::array())}}});
+  return call_with_arguments(
+      "aten::_local_scalar_dense", calls,
+      {{{"name", "self"}, {"value", tensor(device, Json::array(), Json::array())}}});
 }
 
 Report report_of(Frame frame, const std::string& file = "/home/u/train.py") {
@@ -110,9 +111,10 @@ TEST_CASE("imports and the compiler of torch.compile are left out", "[findings]"
 TEST_CASE("copies between memory formats are found", "[findings]") {
   const auto copy = [](const Json& to, const Json& from) {
     const Json shape = {2, 4, 8, 8};
-    return report_of(op_call("aten::copy_", 3,
-                             {{{"name", "self"}, {"value", tensor("cpu", shape, to)}},
-                              {{"name", "src"}, {"value", tensor("cpu", shape, from)}}}));
+    return report_of(
+        call_with_arguments("aten::copy_", 3,
+                            {{{"name", "self"}, {"value", tensor("cpu", shape, to)}},
+                             {{"name", "src"}, {"value", tensor("cpu", shape, from)}}}));
   };
   const Json contiguous = {256, 64, 8, 1}, channels_last = {256, 1, 32, 4}, other = {256, 64, 1, 8};
   CHECK(rules_in(copy(contiguous, channels_last)) == Names{"layout-copy"});
@@ -123,17 +125,17 @@ TEST_CASE("copies between memory formats are found", "[findings]") {
 
 TEST_CASE("many ops on few elements are found, once for each line", "[findings]") {
   const auto calls = [](std::uint64_t count, const Json& shape) {
-    return report_of(op_call("aten::add.Tensor", count,
-                             {{{"name", "self"}, {"value", tensor("cpu", shape, {16, 1})}}}));
+    return report_of(call_with_arguments(
+        "aten::add.Tensor", count, {{{"name", "self"}, {"value", tensor("cpu", shape, {16, 1})}}}));
   };
   CHECK(rules_in(calls(1000, {16, 16})) == Names{"tiny-ops"});
   CHECK(rules_in(calls(999, {16, 16})).empty());
   CHECK(rules_in(calls(1000, {16, 17})).empty());
   CHECK(rules_in(calls(1000, "16")).empty());
   // The ops that an op calls are part of it.
-  Frame outer = op_call("aten::linear", 1000, Json::array());
-  outer.children.push_back(
-      op_call("aten::t", 1000, {{{"name", "self"}, {"value", tensor("cpu", {1, 1}, {1, 1})}}}));
+  Frame outer = call_with_arguments("aten::linear", 1000, Json::array());
+  outer.children.push_back(call_with_arguments(
+      "aten::t", 1000, {{{"name", "self"}, {"value", tensor("cpu", {1, 1}, {1, 1})}}}));
   CHECK(rules_in(report_of(std::move(outer))).empty());
 }
 
@@ -141,7 +143,7 @@ namespace {
 
 // An op whose result is new and requires gradients.
 Frame recording_op(std::uint64_t calls) {
-  Frame frame = op_call("aten::linear", calls, Json::array());
+  Frame frame = call_with_arguments("aten::linear", calls, Json::array());
   Json result = tensor("cpu", {2, 2}, {2, 1});
   result["tensor"]["requires_grad"] = true;
   result["relation"] = "fresh";
@@ -192,7 +194,7 @@ TEST_CASE("gradients that no op reads are found", "[findings]") {
     const auto reads = [](const Json& shape, bool is_leaf = false) {
       Json value = tensor("cpu", shape, {1});
       value["tensor"]["requires_grad"] = is_leaf;
-      return op_call("aten::add_.Tensor", 2, {{{"name", "self"}, {"value", value}}});
+      return call_with_arguments("aten::add_.Tensor", 2, {{{"name", "self"}, {"value", value}}});
     };
     Frame node;
     node.layer = Layer::autograd;
@@ -220,17 +222,20 @@ TEST_CASE("gradients that no op reads are found", "[findings]") {
     more.push_back(std::move(frame));
     return rules_in(training(std::move(more)));
   };
-  CHECK(with(op_call("aten::norm", 1, {{{"name", "self"}, {"value", tensor("cpu", {3}, {1})}}}))
+  CHECK(with(call_with_arguments("aten::norm", 1,
+                                 {{{"name", "self"}, {"value", tensor("cpu", {3}, {1})}}}))
             .empty());
-  CHECK(with(op_call("aten::_foreach_norm.Scalar", 1,
-                     {{{"name", "self"},
-                       {"value", {tensor("cpu", {2}, {1}), {{"type", "more"}, {"value", "9"}}}}}}))
+  CHECK(with(call_with_arguments(
+                 "aten::_foreach_norm.Scalar", 1,
+                 {{{"name", "self"},
+                   {"value", {tensor("cpu", {2}, {1}), {{"type", "more"}, {"value", "9"}}}}}}))
             .empty());
-  CHECK(
-      with(op_call("aten::norm", 1,
-                   {{{"name", "self"}, {"value", tensor("cpu", Json::array(), Json::array())}}})) ==
-      Names{"unread-gradient"});
-  CHECK(with(op_call("aten::norm", 1, {{{"name", "self"}, {"value", tensor("cpu", "", {})}}}))
+  CHECK(with(call_with_arguments(
+            "aten::norm", 1,
+            {{{"name", "self"}, {"value", tensor("cpu", Json::array(), Json::array())}}})) ==
+        Names{"unread-gradient"});
+  CHECK(with(call_with_arguments("aten::norm", 1,
+                                 {{{"name", "self"}, {"value", tensor("cpu", "", {})}}}))
             .empty());
   CHECK(with(python_function("torch._dynamo.eval_frame._TorchDynamoContext.__call__.<locals>._fn",
                              "torch/_dynamo/eval_frame.py", 2))
@@ -248,18 +253,19 @@ TEST_CASE("gradients that no op reads are found", "[findings]") {
 TEST_CASE("tensors that depend on numbers only are found if the numbers are the same",
           "[findings]") {
   const Json arguments = {{{"name", "end"}, {"value", 4}}};
-  CHECK(rules_in(report_of(op_call("aten::arange", 10, arguments))) == Names{"repeated-op"});
-  CHECK(rules_in(report_of(op_call("aten::arange", 9, arguments))).empty());
-  CHECK(rules_in(report_of(op_call("aten::rand", 10, arguments))).empty());
-  Frame varied = op_call("aten::arange", 12, arguments);
+  CHECK(rules_in(report_of(call_with_arguments("aten::arange", 10, arguments))) ==
+        Names{"repeated-op"});
+  CHECK(rules_in(report_of(call_with_arguments("aten::arange", 9, arguments))).empty());
+  CHECK(rules_in(report_of(call_with_arguments("aten::rand", 10, arguments))).empty());
+  Frame varied = call_with_arguments("aten::arange", 12, arguments);
   varied.detail.edit()["variants"] = Json::array({{{"calls", 6U}}, {{"calls", 6U}}});
   CHECK(rules_in(report_of(std::move(varied))).empty());
 }
 
 TEST_CASE("ops on unchanged inputs are found if everything that may write is known", "[findings]") {
   const auto softmax = [](const std::string& device) {
-    Frame frame = op_call("aten::softmax.int", 20,
-                          {{{"name", "self"}, {"value", tensor(device, {2, 2}, {2, 1})}}});
+    Frame frame = call_with_arguments(
+        "aten::softmax.int", 20, {{{"name", "self"}, {"value", tensor(device, {2, 2}, {2, 1})}}});
     frame.detail.edit()["repeated_calls"] = 15U;
     return frame;
   };
@@ -340,7 +346,7 @@ TEST_CASE("kernels that are shorter than their launch are found", "[findings]") 
     launch.calls = calls;
     launch.time = FrameTime{.total = calls * 9000, .range = FrameTime::Range{.shortest = 4000}};
     if (!left_out.is_null()) launch.detail.edit()["device_work_left_out"] = left_out;
-    return report_of(below(op_call("aten::add.Tensor", calls, Json::array()),
+    return report_of(below(call_with_arguments("aten::add.Tensor", calls, Json::array()),
                            below(std::move(launch), std::move(device))));
   };
   const Report shorter = launches(1000, 3999);
@@ -365,9 +371,9 @@ TEST_CASE("writes that sort their indices are found in deterministic mode", "[fi
     kernel.layer = Layer::kernel;
     kernel.name = "at::native::(anonymous namespace)::index_put_with_sort_kernel";
     kernel.calls = 1;
-    return report_of(below(
-        op_call("aten::_index_put_impl_", 1, {{{"name", "accumulate"}, {"value", accumulate}}}),
-        std::move(kernel)));
+    return report_of(below(call_with_arguments("aten::_index_put_impl_", 1,
+                                               {{{"name", "accumulate"}, {"value", accumulate}}}),
+                           std::move(kernel)));
   };
   CHECK(rules_in(write(false)) == Names{"slow-kernel"});
   CHECK(rules_in(write(true)).empty());
@@ -390,7 +396,7 @@ TEST_CASE("hostile details are no findings", "[findings]") {
        {Json(), Json("x"), Json::array({1, Json::array({nullptr})}),
         Json::array({{{"name", "self"}, {"value", {{"tensor", 5}}}}}),
         Json::array({{{"name", 1}, {"value", tensor("cuda:0", {-1, 1e300}, {"a", nullptr})}}})}) {
-    Frame frame = op_call("aten::copy_", 5, arguments);
+    Frame frame = call_with_arguments("aten::copy_", 5, arguments);
     frame.detail.edit()["variants"] = {1, {{"calls", "x"}, {"arguments", {{"value", 3}}}}};
     CHECK(rules_in(report_of(std::move(frame))).empty());
   }

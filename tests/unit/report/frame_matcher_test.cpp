@@ -6,24 +6,12 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/unit/report/frames.h"
+
 using namespace optrace;
+using namespace optrace::test;
 
 namespace {
-
-Frame frame(Layer layer, const std::string& name, std::uint64_t calls = 1) {
-  Frame made;
-  made.layer = layer;
-  made.name = name;
-  made.calls = calls;
-  return made;
-}
-
-template <typename... Frames>
-std::vector<Frame> list(Frames... frames) {
-  std::vector<Frame> made;
-  (made.push_back(std::move(frames)), ...);
-  return made;
-}
 
 // Returns `a=b` for each entry of the first with a match, `a` for others.
 std::vector<std::string> matches(const MatchedFrames& found) {

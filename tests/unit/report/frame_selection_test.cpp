@@ -7,6 +7,7 @@
 #include "platform/error.h"
 #include "report/model/frame_time.h"
 #include "report/model/walk_frames.h"
+#include "tests/unit/report/frames.h"
 
 using Catch::Contains;
 using optrace::Frame;
@@ -14,28 +15,15 @@ using optrace::FrameSelection;
 using optrace::FrameSource;
 using optrace::Layer;
 using optrace::Report;
+using optrace::test::op_call;
+using optrace::test::timed_frame;
 
 namespace {
 
-Frame frame(Layer layer, const std::string& name, std::uint64_t total) {
-  Frame made;
-  made.layer = layer;
-  made.name = name;
-  made.time = optrace::FrameTime{total, optrace::FrameTime::Range{0, total}};
-  return made;
-}
-
-Frame op_call(const std::string& op, std::uint64_t total) {
-  Frame made = frame(Layer::dispatcher, "at::_ops::call", total);
-  made.op = op;
-  made.detail.edit()["step"] = "call";
-  return made;
-}
-
 // main (1000 ns) in train.py calls linear (400) in line 7, which calls addmm (300) and its kernel
 // (200); and mul (100) in line 8.
-Report sample() {
-  Frame kernel = frame(Layer::kernel, "at::native::addmm_cpu", 200);
+Report linear_and_mul() {
+  Frame kernel = timed_frame(Layer::kernel, "at::native::addmm_cpu", 200);
   Frame addmm = op_call("aten::addmm", 300);
   addmm.children.push_back(std::move(kernel));
   Frame linear = op_call("aten::linear", 400);
@@ -43,7 +31,7 @@ Report sample() {
   linear.children.push_back(std::move(addmm));
   Frame mul = op_call("aten::mul.Tensor", 100);
   mul.source = FrameSource{.file = "Operators.cpp", .line = 2, .call_line = 8, .url = ""};
-  Frame main = frame(Layer::python, "train.main", 1000);
+  Frame main = timed_frame(Layer::python, "train.main", 1000);
   main.source = FrameSource{.file = "/home/u/train.py", .line = 3, .call_line = {}, .url = ""};
   main.children.push_back(std::move(linear));
   main.children.push_back(std::move(mul));
@@ -54,7 +42,7 @@ Report sample() {
 
 // `main:300 linear:300 addmm:300`: the names of ops or functions, and the total times.
 std::string shown(const FrameSelection& selection) {
-  Report report = sample();
+  Report report = linear_and_mul();
   select_frames(report, selection);
   std::string text;
   walk_frames(report.roots, 0, [&](const Frame& each, int) {
@@ -73,7 +61,7 @@ const std::string kAll =
 
 TEST_CASE("without a restriction, everything is shown", "[selection]") {
   CHECK(shown({}) == kAll);
-  Report report = sample();
+  Report report = linear_and_mul();
   select_frames(report, {});
   CHECK(report.meta.is_null());
 }
@@ -125,7 +113,7 @@ TEST_CASE("a selection that matches nothing is an error", "[selection]") {
 }
 
 TEST_CASE("the header names the selection", "[selection]") {
-  Report report = sample();
+  Report report = linear_and_mul();
   select_frames(report, {.under = {"a*"}, .depth = 2, .min_time = 5, .top = 3});
   CHECK(report.meta["shown"] == "--under 'a*' --depth 2 --min-time 5ns --top 3");
 }
@@ -133,7 +121,7 @@ TEST_CASE("the header names the selection", "[selection]") {
 TEST_CASE("a tree as deep as a recursion is selected from", "[selection]") {
   Frame deep = op_call("aten::addmm", 1);
   for (int i = 0; i < 100'000; ++i) {
-    Frame above = frame(Layer::python, "f", 1);
+    Frame above = timed_frame(Layer::python, "f", 1);
     above.children.push_back(std::move(deep));
     deep = std::move(above);
   }

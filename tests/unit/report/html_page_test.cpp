@@ -20,11 +20,13 @@
 #include "report/output/compressed_text.h"
 #include "report/output/page_excerpts.h"
 #include "report/output/source_copies.h"
+#include "tests/unit/report/frames.h"
 #include "tests/unit/report/written_report.h"
 
 using Catch::Contains;
-using nlohmann::json;
+using Json = nlohmann::json;
 using namespace optrace;
+using namespace optrace::test;
 
 namespace {
 
@@ -66,12 +68,12 @@ std::string unpacked(std::string_view base64) {
   return text;
 }
 
-json data_of(const std::string& page) {
+Json data_of(const std::string& page) {
   constexpr std::string_view kBegin = "id=\"payload\">";
   const std::size_t begin = page.find(kBegin);
   REQUIRE(begin != std::string::npos);
   const std::size_t at = begin + kBegin.size();
-  return json::parse(unpacked(std::string_view(page).substr(at, page.find('<', at) - at)));
+  return Json::parse(unpacked(std::string_view(page).substr(at, page.find('<', at) - at)));
 }
 
 std::size_t count_of(const std::string& text, std::string_view part) {
@@ -81,17 +83,8 @@ std::size_t count_of(const std::string& text, std::string_view part) {
   return count;
 }
 
-Frame frame(Layer layer, const std::string& name, std::uint64_t total) {
-  Frame made;
-  made.layer = layer;
-  made.name = name;
-  made.thread = 7;
-  made.time = optrace::FrameTime{total, optrace::FrameTime::Range{1, total}};
-  return made;
-}
-
 Frame python(const std::string& file, std::uint32_t line, std::uint32_t call_line) {
-  Frame made = frame(Layer::python, "__main__.work", 100);
+  Frame made = timed_frame(Layer::python, "__main__.work", 100);
   made.source = FrameSource{file, line, {}, ""};
   if (call_line != 0) made.source.edit().call_line = call_line;
   return made;
@@ -99,11 +92,11 @@ Frame python(const std::string& file, std::uint32_t line, std::uint32_t call_lin
 
 /// main() in `file` -> aten::add -> a kernel on thread 8, taken by one rank.
 Report sample(const std::string& file) {
-  Frame kernel = frame(Layer::kernel, "at::native::add", 10);
+  Frame kernel = timed_frame(Layer::kernel, "at::native::add", 10);
   kernel.symbol = std::string("_ZN2at6native3addEv");
   kernel.thread = 8;
   kernel.detail.edit()["ranks"] = {1};
-  Frame op = frame(Layer::dispatcher, "at::_ops::add_Tensor::call", 30);
+  Frame op = timed_frame(Layer::dispatcher, "at::_ops::add_Tensor::call", 30);
   op.op = "aten::add.Tensor";
   op.detail.edit()["step"] = "call";
   op.detail.edit()["dispatch_key"] = "CPU";
@@ -116,8 +109,8 @@ Report sample(const std::string& file) {
   return report;
 }
 
-std::string text_of(const json& data, const char* column, std::size_t row) {
-  const json& values = data["frames"][column];
+std::string text_of(const Json& data, const char* column, std::size_t row) {
+  const Json& values = data["frames"][column];
   return data["strings"][values.empty() ? 0 : values[row].get<std::size_t>()];
 }
 
@@ -166,46 +159,46 @@ TEST_CASE("a page has the state of each line", "[page][lines]") {
   source.line = 9;
   source.approximate = LineBounds{8, 12};
   source.call_approximate = LineBounds();
-  const json frames = data_of(to_html_page(report, {}, {}))["frames"];
-  CHECK(frames["approximate"] == json({0, 3, 0}));
-  CHECK(frames["line_first"] == json({0, 8, 0}));
-  CHECK(frames["line_last"] == json({0, 12, 0}));
-  CHECK(frames["call_line_first"] == json::array());
-  CHECK(frames["call_line_last"] == json::array());
+  const Json frames = data_of(to_html_page(report, {}, {}))["frames"];
+  CHECK(frames["approximate"] == Json({0, 3, 0}));
+  CHECK(frames["line_first"] == Json({0, 8, 0}));
+  CHECK(frames["line_last"] == Json({0, 12, 0}));
+  CHECK(frames["call_line_first"] == Json::array());
+  CHECK(frames["call_line_last"] == Json::array());
 }
 
 TEST_CASE("a page has the frames as columns", "[page]") {
-  const json data = data_of(to_html_page(sample("train.py"), {}, {}));
+  const Json data = data_of(to_html_page(sample("train.py"), {}, {}));
   CHECK(data["schema"] == "optrace.page/1");
   CHECK(data["mode"] == "report");
   CHECK(data["layers"][4] == "kernel");
-  const json& frames = data["frames"];
-  CHECK(frames["up"] == json({0, 1, 1}));
-  CHECK(frames["layer"] == json({0, 2, 4}));
-  CHECK(frames["time"] == json({100, 30, 10}));
-  CHECK(frames["own_time"] == json({70, 20, 10}));
-  CHECK(frames["own_code"] == json({1, 0, 0}));
-  CHECK(frames["thread"] == json({0, 0, 1}));
-  CHECK(data["threads"] == json({7, 8}));
+  const Json& frames = data["frames"];
+  CHECK(frames["up"] == Json({0, 1, 1}));
+  CHECK(frames["layer"] == Json({0, 2, 4}));
+  CHECK(frames["time"] == Json({100, 30, 10}));
+  CHECK(frames["own_time"] == Json({70, 20, 10}));
+  CHECK(frames["own_code"] == Json({1, 0, 0}));
+  CHECK(frames["thread"] == Json({0, 0, 1}));
+  CHECK(data["threads"] == Json({7, 8}));
   CHECK(data["thread_names"].size() == 2);
-  CHECK(frames["call_line"] == json({0, 12, 0}));
-  CHECK(frames["excerpt"] == json::array());
+  CHECK(frames["call_line"] == Json({0, 12, 0}));
+  CHECK(frames["excerpt"] == Json::array());
   CHECK(text_of(data, "label", 1) == "aten::add.Tensor");
   CHECK(text_of(data, "symbol", 2) == "_ZN2at6native3addEv");
   CHECK(text_of(data, "file", 0) == "train.py");
   CHECK_THAT(text_of(data, "choice", 1), Contains("CPU"));
   CHECK(text_of(data, "ranks", 2) == "1");
   CHECK(text_of(data, "ranks", 0).empty());
-  const json& detail = data["details"][frames["detail"][1].get<std::size_t>()];
-  CHECK(detail == json({{"step", "call"}, {"dispatch_key", "CPU"}}));
+  const Json& detail = data["details"][frames["detail"][1].get<std::size_t>()];
+  CHECK(detail == Json({{"step", "call"}, {"dispatch_key", "CPU"}}));
   CHECK(data["details"][frames["detail"][2].get<std::size_t>()].is_null());
   CHECK(data["summary"]["ops"][0]["op"] == "aten::add.Tensor");
 }
 
 TEST_CASE("an empty report is a page", "[page]") {
-  const json data = data_of(to_html_page(Report(), {}, {}));
+  const Json data = data_of(to_html_page(Report(), {}, {}));
   CHECK(data["frames"]["up"].empty());
-  CHECK(data["strings"] == json({""}));
+  CHECK(data["strings"] == Json({""}));
 }
 
 TEST_CASE("no text of a report is markup", "[page]") {
@@ -222,12 +215,12 @@ TEST_CASE("no text of a report is markup", "[page]") {
   CHECK(count_of(page, "<script") == count_of(plain, "<script"));
   CHECK(count_of(page, "</script") == count_of(plain, "</script"));
   CHECK(page.find("alert(1)") == std::string::npos);
-  const json data = data_of(page);
+  const Json data = data_of(page);
   const std::string shown = "</script><script>alert(1)</script><!--\\x1b[2J\\u202e\\xff";
   CHECK(text_of(data, "library", 0) == shown);
   CHECK(data["header"][0][1] == shown);
-  const json& detail = data["details"][data["frames"]["detail"][0].get<std::size_t>()];
-  CHECK(detail[shown] == json({shown, {{shown, shown}}}));
+  const Json& detail = data["details"][data["frames"]["detail"][0].get<std::size_t>()];
+  CHECK(detail[shown] == Json({shown, {{shown, shown}}}));
 }
 
 TEST_CASE("links lead to GitHub only", "[page]") {
@@ -266,11 +259,11 @@ TEST_CASE("a page has the lines of source around a definition and a call", "[pag
   for (int line = 1; line <= 30; ++line) out << "\tline " << line << "\r\n";
   out.close();
   PageOptions options;
-  json data = data_of(to_html_page(sample(file), options, {}));
+  Json data = data_of(to_html_page(sample(file), options, {}));
   // Lines 1 to 5 are around the definition in line 2, 9 to 15 around the call in line 12.
   REQUIRE(data["excerpts"].size() == 2);
-  CHECK(data["frames"]["excerpt"] == json({1, 0, 0}));
-  CHECK(data["frames"]["call_excerpt"] == json({0, 2, 0}));
+  CHECK(data["frames"]["excerpt"] == Json({1, 0, 0}));
+  CHECK(data["frames"]["call_excerpt"] == Json({0, 2, 0}));
   CHECK(data["excerpts"][0]["first"] == 1);
   CHECK(data["excerpts"][0]["lines"].size() == 5);
   CHECK(data["excerpts"][1]["first"] == 9);
@@ -343,16 +336,16 @@ TEST_CASE("the trees of a comparison are one", "[page]") {
   Frame& op = second.roots.front().children.front();
   op.detail.edit()["dispatch_key"] = "CUDA";
   op.children.front().calls = 1;
-  op.children.push_back(frame(Layer::kernel, "at::native::fill", 3));
-  op.children.back().children.push_back(frame(Layer::library, "cudaMemset", 2));
-  second.roots.push_back(frame(Layer::python, "__main__.more", 5));
-  const json data = data_of(page_of_comparison(first, second, {"a.trace", "b.trace"}));
+  op.children.push_back(timed_frame(Layer::kernel, "at::native::fill", 3));
+  op.children.back().children.push_back(timed_frame(Layer::library, "cudaMemset", 2));
+  second.roots.push_back(timed_frame(Layer::python, "__main__.more", 5));
+  const Json data = data_of(page_of_comparison(first, second, {"a.trace", "b.trace"}));
   CHECK(data["mode"] == "compare");
-  CHECK(data["frames"]["side"] == json({0, 3, 0, 2, 2, 2}));
-  CHECK(data["frames"]["up"] == json({0, 1, 1, 2, 1, 0}));
-  CHECK(data["frames"]["calls_b"] == json({1, 1, 1, 1, 1, 1}));
+  CHECK(data["frames"]["side"] == Json({0, 3, 0, 2, 2, 2}));
+  CHECK(data["frames"]["up"] == Json({0, 1, 1, 2, 1, 0}));
+  CHECK(data["frames"]["calls_b"] == Json({1, 1, 1, 1, 1, 1}));
   CHECK(text_of(data, "label", 3) == "at::native::fill");
-  const json& comparison = data["comparison"];
+  const Json& comparison = data["comparison"];
   CHECK(comparison["second"] == "b.trace");
   REQUIRE(comparison["changes"].size() == 3);
   CHECK(comparison["changes"][0]["what"] == "dispatch_key");
@@ -364,18 +357,18 @@ TEST_CASE("the trees of a comparison are one", "[page]") {
 TEST_CASE("a frame of the first report only stands above what it leads to", "[page]") {
   const auto report = [](bool between) {
     Report made;
-    made.roots.push_back(frame(Layer::python, "__main__.main", 3));
+    made.roots.push_back(timed_frame(Layer::python, "__main__.main", 3));
     std::vector<Frame>* above = &made.roots.front().children;
     if (between)
-      above = &above->emplace_back(frame(Layer::kernel, "at::native::middle", 2)).children;
-    above->push_back(frame(Layer::kernel, "at::native::inner", 1));
+      above = &above->emplace_back(timed_frame(Layer::kernel, "at::native::middle", 2)).children;
+    above->push_back(timed_frame(Layer::kernel, "at::native::inner", 1));
     return made;
   };
   for (const bool first_has_it : {true, false}) {
     const Report first = report(first_has_it);
     const Report second = report(!first_has_it);
-    const json data = data_of(page_of_comparison(first, second, {"a", "b"}));
-    CHECK(data["frames"]["side"] == (first_has_it ? json({0, 1, 0}) : json({0, 2, 0})));
-    CHECK(data["frames"]["up"] == (first_has_it ? json({0, 1, 1}) : json({0, 1, 2})));
+    const Json data = data_of(page_of_comparison(first, second, {"a", "b"}));
+    CHECK(data["frames"]["side"] == (first_has_it ? Json({0, 1, 0}) : Json({0, 2, 0})));
+    CHECK(data["frames"]["up"] == (first_has_it ? Json({0, 1, 1}) : Json({0, 1, 2})));
   }
 }

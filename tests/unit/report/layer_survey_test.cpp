@@ -5,10 +5,10 @@
 
 #include <catch2/catch.hpp>
 
-#include "indexer/store/index_writer.h"
-#include "platform/private_folder.h"
+#include "tests/unit/report/index_file.h"
 
 using namespace optrace;
+using namespace optrace::test;
 
 namespace {
 std::string layer_id(std::string_view file) {
@@ -47,7 +47,6 @@ TEST_CASE("doors lead to layers", "[layers]") {
 }
 
 TEST_CASE("layers are counted from an index", "[layers]") {
-  const PrivateFolder folder;
   IndexContents contents;
   contents.meta = {{"torch_version", "2.6.0"}};
   contents.functions = {{"_ZN2at6native1fEv", "aten/src/ATen/native/A.cpp", 1, {}},
@@ -61,8 +60,8 @@ TEST_CASE("layers are counted from an index", "[layers]") {
   contents.ops = {{"aten::f", "f", 3, to_json(facts)}};
   contents.registrations = {
       {RegistrationKind::definition, "quantized::f", "", "", "aten/src/ATen/native/Q.cpp", 9}};
-  write_index(contents, folder.path() / "an.index");
-  const Index index = Index::open(folder.path() / "an.index");
+  const IndexFile file(std::move(contents));
+  const Index index = file.open();
   for (const LayerSurvey& survey : survey_layers(index)) {
     const std::string_view id = survey.layer->id;
     CAPTURE(id);

@@ -1,20 +1,19 @@
 #include "report/locate/locate.h"
 
 #include <algorithm>
-#include <memory>
 #include <string>
 #include <utility>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "indexer/store/index_writer.h"
 #include "indexer/store/op_facts.h"
 #include "platform/error.h"
-#include "platform/private_folder.h"
 #include "report/locate/locate_output.h"
+#include "tests/unit/report/index_file.h"
 
 using namespace optrace;
+using namespace optrace::test;
 
 namespace {
 
@@ -29,7 +28,7 @@ std::string facts(const std::string& schema, std::vector<OpFacts::Kernel> kernel
   return to_json(of_op);
 }
 
-IndexContents small_pytorch() {
+IndexContents pytorch_with_names() {
   const std::string binding = "_ZN5torch8autograd15THPVariable_mulEP7_objectS2_S2_";
   const std::string native = "_ZN2at6native3mulERKNS_6TensorES3_";
   const std::string scalar = "_ZN2at6native3mulERKNS_6TensorERKN3c106ScalarE";
@@ -102,34 +101,28 @@ IndexContents small_pytorch() {
   return contents;
 }
 
-class Small {
+class SmallLocator {
  public:
-  Small() {
-    const auto path = folder_.path() / "torch-2.6.0.index";
-    write_index(small_pytorch(), path);
-    index_ = std::make_unique<Index>(Index::open(path));
-    locator_ = std::make_unique<Locator>(*index_);
-  }
   LocateResult operator()(const std::string& name, LocateOptions options = {}) {
-    return locator_->locate(name, options);
+    return locator_.locate(name, options);
   }
   std::string first(const std::string& name) {
-    const LocateResult result = locator_->locate(name);
+    const LocateResult result = locator_.locate(name);
     if (result.answers.empty()) return "nothing";
     const Located& one = result.answers.front();
     return one.name + " " + one.file + ":" + std::to_string(one.line);
   }
 
  private:
-  PrivateFolder folder_;
-  std::unique_ptr<Index> index_;
-  std::unique_ptr<Locator> locator_;
+  IndexFile file_{pytorch_with_names()};
+  Index index_ = file_.open();
+  Locator locator_{index_};
 };
 
 }  // namespace
 
 TEST_CASE("Python's names lead to file and line", "[locate]") {
-  Small locate;
+  SmallLocator locate;
   const std::string linear = "torch.nn.modules.linear.Linear torch/nn/modules/linear.py:50";
   CHECK(locate.first("nn.Linear") == linear);
   CHECK(locate.first("torch.nn.Linear") == linear);
@@ -153,7 +146,7 @@ TEST_CASE("Python's names lead to file and line", "[locate]") {
 }
 
 TEST_CASE("a builtin leads to binding, yaml and kernels", "[locate]") {
-  Small locate;
+  SmallLocator locate;
   for (const char* const name : {"torch.mul", "torch.multiply"}) {
     const LocateResult result = locate(name);
     REQUIRE(result.answers.size() == 1);
@@ -179,7 +172,7 @@ TEST_CASE("a builtin leads to binding, yaml and kernels", "[locate]") {
 }
 
 TEST_CASE("ops are known by all their spellings", "[locate]") {
-  Small locate;
+  SmallLocator locate;
   for (const char* const name : {"mul.Tensor", "aten::mul.Tensor", "torch.ops.aten.mul.Tensor",
                                  "mul_Tensor", "aten.mul.Tensor"}) {
     CAPTURE(name);
@@ -200,7 +193,7 @@ TEST_CASE("ops are known by all their spellings", "[locate]") {
 }
 
 TEST_CASE("C++ names: the written before the generated, the nearest fit first", "[locate]") {
-  Small locate;
+  SmallLocator locate;
   const LocateResult plain = locate("mul");
   std::vector<std::string> files;
   for (const Located& one : plain.answers)
@@ -223,7 +216,7 @@ TEST_CASE("C++ names: the written before the generated, the nearest fit first", 
 }
 
 TEST_CASE("classes, stubs, device kernels and other libraries' functions", "[locate]") {
-  Small locate;
+  SmallLocator locate;
   const LocateResult type = locate("TensorIterator");
   REQUIRE_FALSE(type.answers.empty());
   CHECK(type.answers[0].kind == LocatedKind::type);
@@ -276,7 +269,7 @@ TEST_CASE("classes, stubs, device kernels and other libraries' functions", "[loc
 }
 
 TEST_CASE("what is compiled for each CPU capability is found by each", "[locate]") {
-  Small locate;
+  SmallLocator locate;
   const std::string kernel =
       "at::native::DEFAULT::fill_kernel aten/src/ATen/native/cpu/FillKernel.cpp:99";
   for (const char* name : {"at::native::AVX2::fill_kernel", "at::native::AVX512::fill_kernel",
@@ -285,7 +278,7 @@ TEST_CASE("what is compiled for each CPU capability is found by each", "[locate]
 }
 
 TEST_CASE("a C++ overload of a library's function is that function", "[locate]") {
-  Small locate;
+  SmallLocator locate;
   const LocateResult result = locate("cublasGemmEx");
   REQUIRE(result.answers.size() == 1);
   CHECK(result.answers[0].kind == LocatedKind::foreign);
@@ -294,7 +287,7 @@ TEST_CASE("a C++ overload of a library's function is that function", "[locate]")
 }
 
 TEST_CASE("an enumeration is found as a class is", "[locate]") {
-  Small locate;
+  SmallLocator locate;
   const LocateResult result = locate("c10::DispatchKey");
   REQUIRE(result.answers.size() == 1);
   CHECK(result.answers[0].kind == LocatedKind::enumeration);
@@ -302,7 +295,7 @@ TEST_CASE("an enumeration is found as a class is", "[locate]") {
 }
 
 TEST_CASE("near misses get suggestions", "[locate]") {
-  Small locate;
+  SmallLocator locate;
   const auto suggests = [&](const std::string& name, const std::string& wanted) {
     const LocateResult result = locate(name);
     CHECK(result.answers.empty());
@@ -319,14 +312,14 @@ TEST_CASE("near misses get suggestions", "[locate]") {
 }
 
 TEST_CASE("no more answers than asked for, but counted", "[locate]") {
-  Small locate;
+  SmallLocator locate;
   const LocateResult one = locate("mul", {.limit = 1});
   CHECK(one.answers.size() == 1);
   CHECK(one.total > 3);
 }
 
 TEST_CASE("answers as text", "[locate]") {
-  Small locate;
+  SmallLocator locate;
   const LocateSource exact{"2.6.0", "", "2.6.0", {.of_torch = true, .exact = true}};
   CHECK(to_text(locate("nn.Linear"), exact, {}) ==
         "python class  torch.nn.modules.linear.Linear  torch/nn/modules/linear.py:50\n");
@@ -352,7 +345,7 @@ TEST_CASE("answers as text", "[locate]") {
 }
 
 TEST_CASE("answers as JSON", "[locate]") {
-  Small locate;
+  SmallLocator locate;
   const LocateSource exact{
       "2.6.0", std::string(40, 'a'), "2.6.0", {.of_torch = true, .exact = true}};
   const auto json = nlohmann::json::parse(to_json(locate("nn.Linear"), exact));

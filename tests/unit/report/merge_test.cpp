@@ -6,12 +6,11 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-#include "indexer/store/index_writer.h"
 #include "indexer/store/symbol_key.h"
-#include "platform/private_folder.h"
 #include "report/model/layers.h"
 #include "report/model/report.h"
 #include "report/model/source_link.h"
+#include "tests/unit/report/index_file.h"
 #include "tests/unit/trace_builder.h"
 
 using optrace::canonical_symbol;
@@ -24,6 +23,7 @@ using optrace::Layer;
 using optrace::PathKind;
 using optrace::Report;
 using optrace::TraceBuilder;
+using optrace::test::IndexFile;
 
 namespace {
 
@@ -104,14 +104,6 @@ IndexContents contents() {
   return index;
 }
 
-struct OpenIndex {
-  explicit OpenIndex(const IndexContents& index_contents) {
-    optrace::write_index(index_contents, folder.path() / "index");
-  }
-  Index open() const { return Index::open(folder.path() / "index"); }
-  optrace::PrivateFolder folder;
-};
-
 std::string names(const Frame& root) {
   std::string text;
   for (const Frame* frame = &root; frame != nullptr;
@@ -124,7 +116,7 @@ std::string names(const Frame& root) {
 std::vector<std::uint32_t> call_lines_below_root(const TraceBuilder& builder,
                                                  const IndexContents& index_contents,
                                                  const optrace::MergeOptions& options) {
-  const OpenIndex index(index_contents);
+  const IndexFile index(index_contents);
   const Index open = index.open();
   const Report report = merge_timeline(builder.trace, &open, options);
   std::vector<std::uint32_t> found;
@@ -178,7 +170,7 @@ TEST_CASE("a call through hidden Python is on the visible frame's own line", "[m
 }
 
 TEST_CASE("a merged report has one frame a path, with layers, ops and lines", "[merge]") {
-  const OpenIndex file(contents());
+  const IndexFile file(contents());
   const Index index = file.open();
   const Report report = merge_timeline(conv2d().trace, &index, {});
   CHECK(report.source_exact);
@@ -311,7 +303,7 @@ TEST_CASE("what torch.compile does while it compiles is one frame", "[merge]") {
 TEST_CASE("an index of another version is used, and known to be inexact", "[merge]") {
   IndexContents other = contents();
   other.meta = {{"torch_version", "2.5.1"}, {"git_version", std::string(40, 'b')}};
-  const OpenIndex file(other);
+  const IndexFile file(other);
   const Index index = file.open();
   const Report report = merge_timeline(conv2d().trace, &index, {});
   CHECK_FALSE(report.source_of_torch);
@@ -328,7 +320,7 @@ TEST_CASE("an index of another version is used, and known to be inexact", "[merg
 TEST_CASE("ops without a name in the trace are named by the index", "[merge]") {
   IndexContents with_ops = contents();
   with_ops.ops = {{"aten::conv2d", "conv2d", 1700, ""}};
-  const OpenIndex file(with_ops);
+  const IndexFile file(with_ops);
   const Index index = file.open();
   TraceBuilder t = conv2d();
   t.trace.meta.erase("op_names");

@@ -5,23 +5,22 @@
 
 #include <catch2/catch.hpp>
 
-#include "indexer/store/index_writer.h"
-#include "platform/private_folder.h"
+#include "tests/unit/report/index_file.h"
 
 using namespace optrace;
+using namespace optrace::test;
 
 namespace {
 
 class SpellingIndex {
  public:
-  SpellingIndex() : index_(make()) {}
   SpelledOp operator()(const std::string& spelling) const {
     return find_spelled_op(SourceIndexes(index_), spelling);
   }
   std::string name(const std::string& spelling) const { return (*this)(spelling).name; }
 
  private:
-  Index make() {
+  static IndexContents many_ops() {
     IndexContents contents;
     std::uint32_t line = 1;
     for (const char* name :
@@ -37,12 +36,11 @@ class SpellingIndex {
     contents.python_names.push_back({"torch.nn.functional.kneel", 'a', "torch.relu", "", 0});
     contents.python_names.push_back(
         {"torch.bow", 'b', "_ZN5torch8autogradL16THPVariable_geluEP7_objectS2_S2_", "", 0});
-    write_index(std::move(contents), folder_.path() / "index");
-    return Index::open(folder_.path() / "index");
+    return contents;
   }
 
-  PrivateFolder folder_;
-  Index index_;
+  IndexFile file_{many_ops()};
+  Index index_ = file_.open();
 };
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include "tests/unit/report/written_report.h"
 #include "tests/unit/trace_builder.h"
 
-using nlohmann::json;
+using Json = nlohmann::json;
 using optrace::Frame;
 using optrace::FrameSource;
 using optrace::Layer;
@@ -56,17 +56,17 @@ TEST_CASE("the report's JSON has the schema's keys, in its order", "[report_json
   for (const auto& [key, value] : ordered["roots"][0].items()) keys += key + " ";
   CHECK(keys == "layer name symbol library source op thread calls detail children ");
 
-  const json root = json::parse(text)["roots"][0];
+  const Json root = Json::parse(text)["roots"][0];
   CHECK(root["layer"] == "kernel");
   CHECK(root["calls"] == 3);
-  CHECK(root["source"] == json({{"file", "aten/src/ATen/native/Add.cpp"},
+  CHECK(root["source"] == Json({{"file", "aten/src/ATen/native/Add.cpp"},
                                 {"line", 12},
                                 {"exact", true},
                                 {"call_line", 7},
                                 {"call_exact", true},
                                 {"call_range", nullptr},
                                 {"url", nullptr}}));
-  CHECK(root["children"][0]["source"] == json({{"file", nullptr},
+  CHECK(root["children"][0]["source"] == Json({{"file", nullptr},
                                                {"line", nullptr},
                                                {"exact", nullptr},
                                                {"call_line", 9},
@@ -82,7 +82,7 @@ TEST_CASE("bytes that are no UTF-8, and surrogates, are texts in the JSON", "[re
   report.roots[0].name = "bad \xff\xfe name \xed\xb2\x80 \x1b[31m";
   report.roots[0].detail = {{"python_name", "\xc3\x28"}};
   const std::string text = to_json(report);
-  const json root = json::parse(text)["roots"][0];
+  const Json root = Json::parse(text)["roots"][0];
   CHECK(root["name"] == "bad \\xff\\xfe name \\udc80 \x1b[31m");
   CHECK(root["detail"]["python_name"] == "\\xc3(");
   CHECK(text.find('\x1b') == std::string::npos);
@@ -92,7 +92,7 @@ TEST_CASE("a report without roots, and one that is deep, are written", "[report_
   Report report = small();
   report.roots.clear();
   report.source_version.clear();
-  CHECK(json::parse(to_json(report))["source"]["version"].is_null());
+  CHECK(Json::parse(to_json(report))["source"]["version"].is_null());
   for (int i = 0; i < 20'000; ++i) {
     Frame outer;
     if (!report.roots.empty()) {

@@ -19,12 +19,12 @@
 #include "tests/unit/report/written_report.h"
 
 using namespace optrace;
-using nlohmann::json;
+using Json = nlohmann::json;
 
 namespace {
 
 /// A report with every key that the reader accepts or the output uses.
-const std::string& example() {
+const std::string& full_report() {
   static const std::string text = R"({
 "schema": "optrace.report/1",
 "torch": {"version": "2.6.0", "git_version": "abc", "cuda": "12.4", "debug": false},
@@ -66,7 +66,7 @@ const std::string& example() {
 Report as_report(WrittenReport written) {
   Report report;
   static_cast<WrittenReport&>(report) = std::move(written);
-  report.meta = json::object();
+  report.meta = Json::object();
   return report;
 }
 
@@ -80,7 +80,7 @@ void survive(const std::string& text) {
     CHECK(std::string(error.what()).size() > 5);
     return;
   }
-  static const Report other = as_report(parse_report(example()));
+  static const Report other = as_report(parse_report(full_report()));
   try {
     const std::string again = to_json(report);
     CHECK(to_json(as_report(parse_report(again))) == again);
@@ -101,11 +101,11 @@ void survive(const std::string& text) {
 }
 
 /// Returns pointers to all values of a document.
-std::vector<json::json_pointer> places_in(const json& document) {
-  std::vector<json::json_pointer> places;
-  const json flat = document.flatten();
+std::vector<Json::json_pointer> places_in(const Json& document) {
+  std::vector<Json::json_pointer> places;
+  const Json flat = document.flatten();
   for (const auto& [path, value] : flat.items())
-    for (json::json_pointer at(path); !at.empty(); at = at.parent_pointer()) {
+    for (Json::json_pointer at(path); !at.empty(); at = at.parent_pointer()) {
       if (std::find(places.begin(), places.end(), at) != places.end()) break;
       places.push_back(at);
     }
@@ -121,16 +121,16 @@ std::string reason(const std::string& text) {
   return "none";
 }
 
-std::string with(const char* place, const json& value) {
-  json changed = json::parse(example());
-  changed[json::json_pointer(place)] = value;
+std::string with(const char* place, const Json& value) {
+  Json changed = Json::parse(full_report());
+  changed[Json::json_pointer(place)] = value;
   return changed.dump();
 }
 
 }  // namespace
 
 TEST_CASE("a report's JSON is read, all of it", "[report_reader]") {
-  const WrittenReport report = parse_report(example());
+  const WrittenReport report = parse_report(full_report());
   CHECK(report.torch["version"] == "2.6.0");
   CHECK(report.device == "cuda");
   CHECK(report.dry_run["devices"] == 2);
@@ -151,10 +151,11 @@ TEST_CASE("a report's JSON is read, all of it", "[report_reader]") {
   CHECK(kernel.layer == Layer::device);
 
   // Writing, reading and writing again gives the same bytes; also from a stream.
-  const std::string text = to_json(as_report(parse_report(example())));
+  const std::string text = to_json(as_report(parse_report(full_report())));
   std::istringstream stream(text);
   CHECK(to_json(as_report(parse_report(stream))) == text);
-  CHECK(json::parse(text)["roots"][0]["detail"] == json::parse(example())["roots"][0]["detail"]);
+  CHECK(Json::parse(text)["roots"][0]["detail"] ==
+        Json::parse(full_report())["roots"][0]["detail"]);
 }
 
 TEST_CASE("times are read from the details", "[report_reader]") {
@@ -171,7 +172,7 @@ TEST_CASE("times are read from the details", "[report_reader]") {
   REQUIRE(whole.time->range);
   CHECK(whole.time->range->shortest == 0);
   CHECK(whole.time->range->longest == 4);
-  CHECK(whole.detail.get() == json({{"threads", 2}}));
+  CHECK(whole.detail.get() == Json({{"threads", 2}}));
 
   const Frame part = frame_with(R"({"time": {"total": 9}})");
   REQUIRE(part.time);
@@ -181,7 +182,7 @@ TEST_CASE("times are read from the details", "[report_reader]") {
   // Of other types, it is not a time.
   for (const char* const other : {R"({"time": 9})", R"({"time": {"total": "9"}})"}) {
     CHECK_FALSE(frame_with(other).time);
-    CHECK(frame_with(other).detail.get() == json::parse(other));
+    CHECK(frame_with(other).detail.get() == Json::parse(other));
   }
 }
 
@@ -207,11 +208,11 @@ TEST_CASE("reports of other minor versions are read, of other major versions not
   CHECK(least.torch.is_object());
   CHECK(least.roots[0].calls == 1);
   CHECK_FALSE(least.roots[0].source);
-  json newer = json::parse(example());
+  Json newer = Json::parse(full_report());
   const std::string known = to_json(as_report(parse_report(newer.dump())));
   newer["added"] = {{"later", {1, 2}}};
   newer["source"]["added"] = 1;
-  newer["roots"][0]["added"] = json::array();
+  newer["roots"][0]["added"] = Json::array();
   newer["roots"][0]["source"]["added"] = nullptr;
   CHECK(to_json(as_report(parse_report(newer.dump()))) == known);
   for (const char* const schema : {"optrace.report/2", "optrace.report/10", "optrace.report/1x",
@@ -226,18 +227,18 @@ TEST_CASE("what is no report is refused with the reason", "[report_reader]") {
   CHECK(reason("") == "it is not a JSON object");
   CHECK(reason(deep) == "it is not a JSON object");
   CHECK(reason("[1]") == "it is not a JSON object");
-  CHECK(reason(example().substr(0, 700)) == "it is not a JSON object");
-  CHECK(reason(example() + "}") == "it is not a JSON object");
+  CHECK(reason(full_report().substr(0, 700)) == "it is not a JSON object");
+  CHECK(reason(full_report() + "}") == "it is not a JSON object");
   CHECK(reason("{\"schema\": \"\xff\xfe\"}") == "it is not a JSON object");
   CHECK(reason("{}") == "it has no schema");
   CHECK(reason(with("/schema", 1)) == "`schema` is not a string");
-  CHECK(reason(with("/roots", json::object())) == "the list `roots` is missing");
+  CHECK(reason(with("/roots", Json::object())) == "the list `roots` is missing");
   CHECK(reason(with("/roots/0", 3)) == "a frame is not an object");
   CHECK(reason(with("/roots/0/layer", "nowhere")) == "a frame has an unknown layer");
   CHECK(reason(with("/roots/0/name", nullptr)) == "a frame lacks its layer or name");
   CHECK(reason(with("/roots/0/symbol", 3)) == "`symbol` is not a string");
   CHECK(reason(with("/roots/0/children", nullptr)) == "the list `children` is missing");
-  for (const json& number : {json(-1), json(1.5), json(1e300), json("3"), json(true)})
+  for (const Json& number : {Json(-1), Json(1.5), Json(1e300), Json("3"), Json(true)})
     CHECK(reason(with("/roots/0/calls", number)) == "`calls` is not a whole number in range");
   CHECK(reason(with("/roots/0/source/line", 1ULL << 32U)) ==
         "`line` is not a whole number in range");
@@ -246,17 +247,17 @@ TEST_CASE("what is no report is refused with the reason", "[report_reader]") {
   CHECK(reason(with("/source/of_torch", 1)) == "`of_torch` is not true or false");
   CHECK(reason(with("/source/made_from", 1)) == "`made_from` is not a string");
   CHECK(reason(with("/roots/0/source/call_exact", 0)) == "`call_exact` is not true or false");
-  for (const json& bounds : {json(3), json({3}), json({3, -1}), json({1, 1ULL << 32U})}) {
-    json changed = json::parse(with("/roots/0/source/exact", false));
+  for (const Json& bounds : {Json(3), Json({3}), Json({3, -1}), Json({1, 1ULL << 32U})}) {
+    Json changed = Json::parse(with("/roots/0/source/exact", false));
     changed["roots"][0]["source"]["interval"] = bounds;
     CHECK(reason(changed.dump()) == "`interval` is not a list of two lines");
   }
-  std::string nested = example();
+  std::string nested = full_report();
   nested.replace(nested.find("\"mm(Tensor self) -> Tensor\""), 27, deep);
   CHECK(reason(nested) == "`detail` is nested too deep");
   CHECK(reason(R"({"schema": "optrace.report/1", "roots": [], "later": )" + deep + "}") == "none");
   for (const char* const huge : {"1e999", "123456789012345678901234567890", "-0"}) {
-    std::string changed = example();
+    std::string changed = full_report();
     changed.replace(changed.find("\"thread\": 12"), 12, std::string("\"thread\": ") + huge);
     survive(changed);
   }
@@ -282,30 +283,30 @@ TEST_CASE("trees as deep as a program's recursion are read", "[report_reader]") 
 }
 
 TEST_CASE("hostile reports do no harm", "[report_reader]") {
-  survive(example());
+  survive(full_report());
   // Every value, replaced by one of another type or removed.
-  const json whole = json::parse(example());
-  const std::vector<json> strangers = {nullptr,
+  const Json whole = Json::parse(full_report());
+  const std::vector<Json> strangers = {nullptr,
                                        true,
                                        -1,
                                        1e300,
                                        ~0ULL,
                                        "",
                                        "\x1b[31m<b>\u202e",
-                                       json::array(),
-                                       json::object(),
-                                       json::array({-7}),
-                                       json::array({json::array({json::object()})}),
+                                       Json::array(),
+                                       Json::object(),
+                                       Json::array({-7}),
+                                       Json::array({Json::array({Json::object()})}),
                                        {{"calls", "x"}, {"tensor", 3}, {"kind", {}}}};
-  for (const json::json_pointer& place : places_in(whole)) {
+  for (const Json::json_pointer& place : places_in(whole)) {
     CAPTURE(place.to_string());
-    for (const json& stranger : strangers) {
-      json changed = whole;
+    for (const Json& stranger : strangers) {
+      Json changed = whole;
       changed[place] = stranger;
       survive(changed.dump());
     }
-    json changed = whole;
-    json& parent = changed[place.parent_pointer()];
+    Json changed = whole;
+    Json& parent = changed[place.parent_pointer()];
     if (parent.is_object()) {
       parent.erase(place.back());
       survive(changed.dump());
@@ -313,10 +314,10 @@ TEST_CASE("hostile reports do no harm", "[report_reader]") {
   }
   // Every byte changed, and the text truncated at every byte.
   std::mt19937 random(1);
-  for (std::size_t at = 0; at < example().size(); ++at) {
-    std::string spoiled = example();
+  for (std::size_t at = 0; at < full_report().size(); ++at) {
+    std::string spoiled = full_report();
     spoiled[at] = static_cast<char>(random());
     survive(spoiled);
-    survive(example().substr(0, at));
+    survive(full_report().substr(0, at));
   }
 }

@@ -8,6 +8,7 @@
 
 #include "report/model/report.h"
 #include "report/output/terminal_text.h"
+#include "tests/unit/report/frames.h"
 #include "tests/unit/report/written_report.h"
 #include "tests/unit/trace_builder.h"
 
@@ -19,17 +20,11 @@ using optrace::Layer;
 using optrace::printable;
 using optrace::Report;
 using optrace::ReportTextOptions;
+using optrace::test::frame;
 
 namespace {
 
-Frame frame(Layer layer, const std::string& name) {
-  Frame made;
-  made.layer = layer;
-  made.name = name;
-  return made;
-}
-
-Report sample() {
+Report conv2d_report() {
   Report report;
   report.torch = {{"version", "2.6.0+cu124"}, {"git_version", "1eba9b3aa3c43f86f4a2c807ac8e12c4"}};
   report.device = "cpu";
@@ -63,7 +58,7 @@ Report sample() {
 }  // namespace
 
 TEST_CASE("the tree says what was traced, the frames, and what to try next", "[report_text]") {
-  const std::string text = to_text(sample(), {});
+  const std::string text = to_text(conv2d_report(), {});
   CHECK_THAT(text, Contains("torch.nn.Conv2d(3, 16, 3)(input)"));
   CHECK_THAT(text, Contains("2.6.0+cu124 (git 1eba9b3a) on cpu, Python 3.11.7"));
   CHECK_THAT(text, Contains("input  4×3×56×56 float32"));
@@ -83,14 +78,14 @@ TEST_CASE("the tree says what was traced, the frames, and what to try next", "[r
 }
 
 TEST_CASE("the header names a Python that was found elsewhere", "[report_text]") {
-  Report report = sample();
+  Report report = conv2d_report();
   CHECK_THAT(to_text(report, {}), !Contains(", from "));
   report.meta["interpreter"] = {{"path", "/venv/bin/python"}, {"from", "$VIRTUAL_ENV"}};
   CHECK_THAT(to_text(report, {}), Contains("python      /venv/bin/python, from $VIRTUAL_ENV\n"));
 }
 
 TEST_CASE("what to try next has the options that were given", "[report_text]") {
-  Report report = sample();
+  Report report = conv2d_report();
   report.meta["options"] = {"--device", "cuda", "--dtype", "bfloat16", "--shape", "weight=2x3"};
   ReportTextOptions options;
   const std::string same = "optrace conv2d --device cuda --dtype bfloat16 --shape weight=2x3";
@@ -116,7 +111,7 @@ TEST_CASE("what to try next has the options that were given", "[report_text]") {
 }
 
 TEST_CASE("lines of another version are marked, Python's own are not", "[report_text]") {
-  Report report = sample();
+  Report report = conv2d_report();
   report.source_of_torch = report.source_exact = false;
   report.roots[0].children[0].source.edit().approximate = optrace::LineBounds();
   const std::string text = to_text(report, {});
@@ -127,7 +122,7 @@ TEST_CASE("lines of another version are marked, Python's own are not", "[report_
 }
 
 TEST_CASE("lines from debug info are not marked", "[report_text]") {
-  Report report = sample();
+  Report report = conv2d_report();
   report.source_exact = false;
   Frame& call = report.roots[0].children[0];
   FrameSource& source = call.children[0].source.edit();
@@ -145,11 +140,11 @@ TEST_CASE("lines from debug info are not marked", "[report_text]") {
 }
 
 TEST_CASE("columns tell calls of one line apart, and are not shown elsewhere", "[report_text]") {
-  Report report = sample();
+  Report report = conv2d_report();
   std::vector<Frame>& calls = report.roots[0].children;
   calls[0].source.edit().call_range = optrace::CallRange{11, 549, 20};
   CHECK_THAT(to_text(report, {}), Contains("called at :549") && !Contains(":549:"));
-  calls.push_back(std::move(sample().roots[0].children[0]));
+  calls.push_back(std::move(conv2d_report().roots[0].children[0]));
   calls[1].source.edit().call_range = optrace::CallRange{24, 549, 33};
   CHECK_THAT(to_text(report, {}), Contains("called at :549:11") && Contains("called at :549:24"));
 }
@@ -157,15 +152,16 @@ TEST_CASE("columns tell calls of one line apart, and are not shown elsewhere", "
 TEST_CASE("colours and links come only when asked for", "[report_text]") {
   ReportTextOptions options;
   options.style.colour = true;
-  const std::string coloured = to_text(sample(), options);
+  const std::string coloured = to_text(conv2d_report(), options);
   CHECK_THAT(coloured, Contains("\x1b[36m"));
   CHECK(coloured.find("\x1b]8;;") == std::string::npos);
   options.style.links = std::make_shared<optrace::FileLinks>(optrace::HyperlinkFormat("default"));
-  CHECK_THAT(to_text(sample(), options), Contains("\x1b]8;;https://github.com/x#L553\x1b\\"));
+  CHECK_THAT(to_text(conv2d_report(), options),
+             Contains("\x1b]8;;https://github.com/x#L553\x1b\\"));
 }
 
 TEST_CASE("a tree keeps within the terminal's width", "[report_text]") {
-  Report report = sample();
+  Report report = conv2d_report();
   report.roots[0].children[0].children[0].name = std::string(300, 'k');
   report.roots[0].children[0].source.edit().file = "aten/" + std::string(100, 'd') + "/file.cpp";
   ReportTextOptions options;
@@ -183,7 +179,7 @@ TEST_CASE("what comes from a trace can't drive the terminal", "[report_text]") {
   CHECK(printable("\xff\xc3") == "\\xff\\xc3");
   CHECK(printable("\xe4\xb8\xad ×") == "\xe4\xb8\xad ×");
 
-  Report report = sample();
+  Report report = conv2d_report();
   const std::string hostile = "\x1b]8;;https://evil\x1b\\\r\n\xe2\x80\xae";
   report.meta["call"] = hostile;
   report.meta["op"] = hostile;

@@ -19,7 +19,7 @@ using Catch::Matchers::Contains;
 namespace {
 
 using Contents = IndexContents;
-using Kind = OpChange::Kind;
+using ChangeKind = OpChange::Kind;
 
 constexpr const char* kYaml = "aten/src/ATen/native/native_functions.yaml";
 constexpr const char* kGenerated = "build/aten/src/ATen/RegisterCPU.cpp";
@@ -255,7 +255,7 @@ TEST_CASE("hostile names do not leave their code in Markdown", "[source_comparis
   SourceComparison comparison;
   ComparedOp op;
   op.name = "a`|\n# b``";
-  op.changes = {{Kind::kernel, "C|PU", "x`y", "\x1b[31m"}};
+  op.changes = {{ChangeKind::kernel, "C|PU", "x`y", "\x1b[31m"}};
   comparison.changed = {op};
   const std::string markdown = to_markdown(comparison, {}, {});
   CHECK_THAT(markdown, Contains("### ``` a`\\|"));

@@ -11,8 +11,10 @@
 #include "report/explain/explain.h"
 #include "report/explain/explain_output.h"
 #include "report/explain/followed_calls.h"
+#include "tests/unit/report/index_file.h"
 
 using namespace optrace;
+using namespace optrace::test;
 
 namespace {
 
@@ -78,20 +80,15 @@ IndexContents small_torch() {
 
 class SmallTorch {
  public:
-  SmallTorch() : index_(make()), indexes_(index_) {}
   const SourceIndexes& indexes() const { return indexes_; }
   Explanation explained(const std::string& op) const {
     return explain(indexes_, find_spelled_op(indexes_, op), op, default_devices());
   }
 
  private:
-  Index make() {
-    write_index(small_torch(), folder_.path() / "index");
-    return Index::open(folder_.path() / "index");
-  }
-  PrivateFolder folder_;
-  Index index_;
-  SourceIndexes indexes_;
+  IndexFile file_{small_torch()};
+  Index index_ = file_.open();
+  SourceIndexes indexes_{index_};
 };
 
 /// An index of ops with one kernel each, built entry by entry.
@@ -320,14 +317,13 @@ TEST_CASE("the JSON of an explanation is one object, whatever was asked") {
 
 // As in native_functions.yaml of PyTorch 2.7 and later; 2.6 has no such op.
 TEST_CASE("a kernel that only the yaml names is named") {
-  const PrivateFolder folder;
   IndexContents contents;
   OpFacts facts;
   facts.schema = "_scaled_grouped_mm(Tensor self, Tensor mat2) -> Tensor";
   facts.kernels = {{"CUDA", "at::native::_scaled_grouped_mm_cuda", false, false}};
   contents.ops = {{"aten::_scaled_grouped_mm", "_scaled_grouped_mm", 1, to_json(facts)}};
-  write_index(std::move(contents), folder.path() / "index");
-  const Index index = Index::open(folder.path() / "index");
+  const IndexFile file(std::move(contents));
+  const Index index = file.open();
   const SourceIndexes indexes(index);
   const Explanation it = explain(indexes, find_spelled_op(indexes, "_scaled_grouped_mm"), "", {});
   REQUIRE(it.keys.size() > 2);

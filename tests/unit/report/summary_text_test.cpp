@@ -11,29 +11,23 @@
 #include <nlohmann/json.hpp>
 
 #include "report/model/shortfalls.h"
+#include "tests/unit/report/frames.h"
 #include "tests/unit/report/written_report.h"
 
 using Catch::Contains;
 using namespace optrace;
+using namespace optrace::test;
 using Json = nlohmann::json;
 
 namespace {
-
-Frame frame(Layer layer, const std::string& name, std::uint64_t total) {
-  Frame made;
-  made.layer = layer;
-  made.name = name;
-  made.time = FrameTime{total};
-  return made;
-}
 
 Json parsed(const Json& json) {
   return Json::parse(json.dump());  // Numbers are unsigned, as in a file.
 }
 
 // A call of an op by a line, which makes a finding: it reads a number from a device.
-Frame op_call(std::size_t number) {
-  Frame op = frame(Layer::dispatcher, "at::_ops::call", 1000 - number);
+Frame numbered_call(std::size_t number) {
+  Frame op = timed_frame(Layer::dispatcher, "at::_ops::call", 1000 - number);
   op.op = fmt::format("aten::op{}", number);
   if (number % 2 == 0) op.op = "aten::_local_scalar_dense";
   op.calls = 12;
@@ -44,14 +38,14 @@ Frame op_call(std::size_t number) {
   op.detail = parsed({{"step", "call"},
                       {"arguments", {{{"name", "self"}, {"value", {{"tensor", tensor}}}}}},
                       {"results", {{{"tensor", tensor}, {"relation", "fresh"}}}}});
-  Frame library = frame(Layer::library, fmt::format("function{}", number), 20);
+  Frame library = timed_frame(Layer::library, fmt::format("function{}", number), 20);
   library.detail = parsed({{"library", "cuBLAS"},
                            {"calls",
                             {{{"kind", "copy"},
                               {"direction", fmt::format("way {}", number)},
                               {"bytes", 4},
                               {"calls", 1}}}}});
-  Frame kernel = frame(Layer::device, fmt::format("kernel{}", number), 10);
+  Frame kernel = timed_frame(Layer::device, fmt::format("kernel{}", number), 10);
   kernel.detail = parsed({{"duration_ns", {{"total", 10}}}});
   library.children.push_back(std::move(kernel));
   op.children.push_back(std::move(library));
@@ -60,7 +54,7 @@ Frame op_call(std::size_t number) {
 
 // A kernel that torch.compile generated for two lines.
 Frame fused_kernel(std::size_t number) {
-  Frame kernel = frame(Layer::kernel, fmt::format("cpp_fused_add_relu_{}", number), 30);
+  Frame kernel = timed_frame(Layer::kernel, fmt::format("cpp_fused_add_relu_{}", number), 30);
   kernel.detail =
       parsed({{"origins",
                {{{"op", "aten::add.Tensor"}, {"file", "/x/model.py"}, {"line", 7}},
@@ -85,7 +79,7 @@ Report with_everything(std::size_t count) {
   report.processes = Json::array();
   for (const char* const list : {"inputs", "differences", "warnings"})
     report.meta[list] = Json::array();
-  Frame main = frame(Layer::python, "__main__.<module>", 1'000'000);
+  Frame main = timed_frame(Layer::python, "__main__.<module>", 1'000'000);
   main.source = FrameSource{"/home/u/train.py", 1, {}, ""};
   for (std::size_t i = 0; i < count; ++i) {
     report.processes.push_back(parsed({{"id", 100 + i}, {"rank", i}}));
@@ -93,7 +87,7 @@ Report with_everything(std::size_t count) {
         {{"name", fmt::format("x{}", i)}, {"shape", {2, 3}}, {"dtype", "torch.float32"}});
     report.meta["differences"].push_back(fmt::format("only rank {} took a path", i));
     report.meta["warnings"].push_back(fmt::format("warning {}", i));
-    main.children.push_back(op_call(i + 1));
+    main.children.push_back(numbered_call(i + 1));
     main.children.push_back(fused_kernel(i));
   }
   report.roots.push_back(std::move(main));

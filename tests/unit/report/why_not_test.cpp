@@ -1,39 +1,38 @@
 #include "report/explain/why_not.h"
 
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
-#include "indexer/store/index_writer.h"
-#include "platform/private_folder.h"
 #include "report/explain/returned_in_calls.h"
 #include "report/model/symbol_name.h"
+#include "tests/unit/report/index_file.h"
 
 using namespace optrace;
+using namespace optrace::test;
 
 namespace {
 
 const std::string kFile = "aten/src/ATen/native/A.cpp";
-const std::string kWrapper = "_ZN2at12_GLOBAL__N_116wrapper_CUDA_mulERKNS_6TensorE";
+const std::string kCudaWrapper = "_ZN2at12_GLOBAL__N_116wrapper_CUDA_mulERKNS_6TensorE";
 const std::string kMul = "_ZN2at6native3mulERKNS_6TensorE";
 const std::string kSelect = "_ZN2at6native6selectEv";
 const std::string kUse = "_ZN2at6native9use_cudnnEv";
 const std::string kOther = "_ZN2at6native10use_miopenEv";
 const std::string kCheck = "_ZN2at6native5checkEv";
-const std::string kHelper = "_ZN2at6native6helperEv";
+const std::string kMulHelper = "_ZN2at6native6helperEv";
 const std::string kCudnn = "_ZN2at6native9cudnn_mulEv";
 
 // mul calls cudnn_mul if select says so. select calls use_cudnn, which calls itself and check.
-IndexContents small_pytorch() {
+IndexContents pytorch_with_predicates() {
   IndexContents contents;
   contents.meta = {{"torch_version", "2.6.0"}, {"git_version", std::string(40, 'a')}};
   contents.functions = {
-      {kWrapper, "build/aten/src/ATen/RegisterCUDA.cpp", 5, {{kMul, 6}}},
-      {kMul, kFile, 10, {{kCheck, 11}, {kHelper, 12}, {kUse, 13}, {kCudnn, 14}}},
-      {kHelper, kFile, 20, {{kSelect, 21}, {kCheck, 22}}},
+      {kCudaWrapper, "build/aten/src/ATen/RegisterCUDA.cpp", 5, {{kMul, 6}}},
+      {kMul, kFile, 10, {{kCheck, 11}, {kMulHelper, 12}, {kUse, 13}, {kCudnn, 14}}},
+      {kMulHelper, kFile, 20, {{kSelect, 21}, {kCheck, 22}}},
       {kSelect, kFile, 30, {{kOther, 31}, {kUse, 32}}},
       {kUse, kFile, 40, {{kUse, 41}, {kCheck, 42, CallKind::reference}}},
       {kOther, kFile, 50, {{kCheck, 51}}},
@@ -45,7 +44,7 @@ IndexContents small_pytorch() {
     if (function.symbol == kUse || function.symbol == kOther || function.symbol == kCheck)
       function.result = "b1 bool";
   }
-  contents.registrations = {{RegistrationKind::kernel, "aten::mul.Tensor", "CUDA", kWrapper,
+  contents.registrations = {{RegistrationKind::kernel, "aten::mul.Tensor", "CUDA", kCudaWrapper,
                              "build/aten/src/ATen/RegisterCUDA.cpp", 6}};
   contents.ops = {{"aten::mul.Tensor", "mul_Tensor", 100, ""}};
   return contents;
@@ -62,26 +61,23 @@ std::string text(const std::vector<Predicate>& predicates, const std::string& in
   return lines;
 }
 
-struct Small {
-  Small() { write_index(small_pytorch(), folder.path() / "torch-2.6.0.index"); }
-
+class SmallWhyNot {
+ public:
   WhyNot ask(const char* backend, bool all) const {
-    const SourceIndexes indexes(index());
+    const SourceIndexes indexes(index_);
     return why_not(indexes, "aten::mul.Tensor", BackendName(backend), {"cpu", "cuda"}, all);
   }
-  const Index& index() const {
-    if (!opened) opened.emplace(Index::open(folder.path() / "torch-2.6.0.index"));
-    return *opened;
-  }
+  const Index& index() const { return index_; }
 
-  PrivateFolder folder;
-  mutable std::optional<Index> opened;
+ private:
+  IndexFile file_{pytorch_with_predicates()};
+  Index index_ = file_.open();
 };
 
 }  // namespace
 
 TEST_CASE("the predicates between an op and a backend", "[why_not]") {
-  const Small small;
+  const SmallWhyNot small;
   const WhyNot answer = small.ask("cudnn", false);
   REQUIRE(answer.devices.size() == 1);  // The op has no kernel for the CPU.
   CHECK(answer.devices[0].key == "CUDA");
@@ -103,14 +99,14 @@ TEST_CASE("the predicates between an op and a backend", "[why_not]") {
 }
 
 TEST_CASE("all predicates, on request", "[why_not]") {
-  const Small small;
+  const SmallWhyNot small;
   const WhyNot answer = small.ask("cudnn", true);
   REQUIRE(answer.devices.size() == 1);
   CHECK(text(answer.devices[0].functions.back().predicates, "").starts_with("check 11\n"));
 }
 
 TEST_CASE("a backend that an op does not reach", "[why_not]") {
-  const Small small;
+  const SmallWhyNot small;
   CHECK(small.ask("miopen", false).devices.empty());
   const SourceIndexes indexes(small.index());
   CHECK(reachable_backends(indexes, "aten::mul.Tensor", {"cpu", "cuda"}) ==

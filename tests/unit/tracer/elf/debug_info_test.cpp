@@ -23,7 +23,7 @@ namespace {
 
 // The lines of this source are numbered from 1. `outer` calls `callee` through two inlined
 // functions, `callee` calls an imported one.
-constexpr std::string_view kSource = R"(extern "C" int imported(int);
+constexpr std::string_view kInliningSource = R"(extern "C" int imported(int);
 __attribute__((noinline)) int callee(int x) {
   return imported(x) + 1;
 }
@@ -53,7 +53,7 @@ Built build(const std::filesystem::path& folder, const std::vector<std::string>&
   std::vector<std::string> all = {"-Wl,--build-id", "-fno-optimize-sibling-calls",
                                   "-Wl,--unresolved-symbols=ignore-all"};
   all.insert(all.end(), flags.begin(), flags.end());
-  Built built{test::build_library(folder, "inlined.cpp", kSource, all), {}};
+  Built built{test::build_library(folder, "inlined.cpp", kInliningSource, all), {}};
   built.build_id = ModuleSymbols(built.path).build_id();
   REQUIRE_FALSE(built.build_id.empty());
   return built;

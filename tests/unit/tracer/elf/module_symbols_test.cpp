@@ -21,7 +21,7 @@ using namespace optrace::test;
 
 namespace {
 
-constexpr std::string_view kSource = R"(
+constexpr std::string_view kCallingSource = R"(
 extern "C" int puts(const char*);
 struct Shape { Shape(int); int size; };
 Shape::Shape(int n) : size(n) { puts("shape"); }
@@ -76,7 +76,7 @@ std::string refusal(const std::filesystem::path& path) {
 
 TEST_CASE("functions of a library are found by address") {
   const PrivateFolder folder;
-  const ModuleSymbols module(build_library(folder.path(), "steps.cpp", kSource));
+  const ModuleSymbols module(build_library(folder.path(), "steps.cpp", kCallingSource));
   CHECK_FALSE(module.stripped());
   CHECK(module.build_id().size() == 40);
 
@@ -127,7 +127,7 @@ TEST_CASE("functions of a library are found by address") {
 
 TEST_CASE("a stripped library keeps exported names and the bounds of all functions") {
   const PrivateFolder folder;
-  const auto whole = build_library(folder.path(), "steps.cpp", kSource);
+  const auto whole = build_library(folder.path(), "steps.cpp", kCallingSource);
   const ModuleSymbols named_module(whole);
   const ModuleSymbols module(stripped_copy(whole));
   CHECK(module.stripped());
@@ -158,7 +158,7 @@ TEST_CASE("a library without a build-id has none") {
 
 TEST_CASE("the ways out of a function are found by disassembly") {
   const PrivateFolder folder;
-  const ModuleSymbols module(build_library(folder.path(), "steps.cpp", kSource));
+  const ModuleSymbols module(build_library(folder.path(), "steps.cpp", kCallingSource));
   const auto jumps = [&](std::string_view name) { return find_jumps(module, named(module, name)); };
 
   CHECK(jumps("tail_direct").tail_calls == std::vector{named(module, "_ZL10local_stepi").address});
@@ -171,8 +171,8 @@ TEST_CASE("the ways out of a function are found by disassembly") {
   CHECK(jumps("checked").tail_calls.empty());
 
   SECTION("without a PLT the jump goes through the GOT") {
-    const ModuleSymbols direct(
-        build_library(folder.path(), "direct.cpp", kSource, {"-fno-plt", "-fcf-protection"}));
+    const ModuleSymbols direct(build_library(folder.path(), "direct.cpp", kCallingSource,
+                                             {"-fno-plt", "-fcf-protection"}));
     const FunctionJumps found = find_jumps(direct, named(direct, "tail_plt"));
     CHECK(found.named_tail_calls == std::vector<std::string_view>{"puts"});
     CHECK_FALSE(found.jumps_indirectly);
@@ -211,7 +211,7 @@ detour.cold:
 TEST_CASE("what is no library of this processor is refused with a reason") {
   using Catch::Contains;
   const PrivateFolder folder;
-  const auto library = build_library(folder.path(), "steps.cpp", kSource);
+  const auto library = build_library(folder.path(), "steps.cpp", kCallingSource);
   const std::string whole = read_bytes(library);
   const auto path = folder.path() / "changed.so";
 
@@ -231,8 +231,8 @@ TEST_CASE("what is no library of this processor is refused with a reason") {
 TEST_CASE("headers that name one part many times cost no more than the file's size") {
   using Catch::Contains;
   const PrivateFolder folder;
-  const std::string whole =
-      read_bytes(build_library(folder.path(), "steps.cpp", kSource)) + std::string(4 << 20, '\xE8');
+  const std::string whole = read_bytes(build_library(folder.path(), "steps.cpp", kCallingSource)) +
+                            std::string(4 << 20, '\xE8');
   const auto path = folder.path() / "changed.so";
   Elf64_Ehdr header;
   std::memcpy(&header, whole.data(), sizeof header);
@@ -286,7 +286,7 @@ TEST_CASE("headers that name one part many times cost no more than the file's si
 
 TEST_CASE("a spoiled library gives an error or some functions, never a crash") {
   const PrivateFolder folder;
-  const auto library = build_library(folder.path(), "steps.cpp", kSource);
+  const auto library = build_library(folder.path(), "steps.cpp", kCallingSource);
   const std::string whole = read_bytes(library);
   const auto path = folder.path() / "spoiled.so";
   std::mt19937 engine(7);

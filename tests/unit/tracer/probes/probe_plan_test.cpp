@@ -340,14 +340,6 @@ ProbePlan written(const ProbePlanner& planner, const ModuleSymbols& module,
   return std::move(*plan);
 }
 
-std::uint64_t address_of(const ModuleSymbols& module, std::string_view symbol) {
-  for (std::size_t i = 0; i < module.function_count(); ++i) {
-    if (module.function(i).symbol == symbol) return module.function(i).address;
-  }
-  FAIL("no function " << symbol);
-  return 0;
-}
-
 }  // namespace
 
 TEST_CASE("displaced instructions do elsewhere what they did in place") {

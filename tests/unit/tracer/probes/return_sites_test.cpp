@@ -14,19 +14,6 @@
 using namespace optrace;
 using namespace optrace::test;
 
-namespace {
-
-std::uint64_t address_of(const ModuleSymbols& module, std::string_view symbol) {
-  std::uint64_t found = 0;
-  module.for_each_name([&](std::uint64_t address, std::string_view name) {
-    if (name == symbol) found = address;
-  });
-  REQUIRE(found != 0);
-  return found;
-}
-
-}  // namespace
-
 TEST_CASE("return sites are behind the calls of the wanted functions", "[return_sites]") {
   const ModuleSymbols module{std::filesystem::path(OPTRACE_PROBE_TARGETS)};
   const std::uint64_t caller = address_of(module, "target_call_first");
