@@ -5,17 +5,12 @@
 #include <fstream>
 #include <system_error>
 
+#include "platform/ascii_text.h"
+
 namespace optrace {
 namespace {
 
 constexpr std::size_t kMaxFileLength = 64 << 10;
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n";
-  const std::size_t first = text.find_first_not_of(kSpace);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
-}
 
 }  // namespace
 

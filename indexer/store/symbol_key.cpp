@@ -8,6 +8,8 @@
 #include <system_error>
 #include <utility>
 
+#include "platform/ascii_text.h"
+
 namespace optrace {
 namespace {
 
@@ -29,10 +31,6 @@ constexpr std::string_view kUnaryOperators = " ps ng ad de co nt sz az nx te sp 
 constexpr std::string_view kBinaryOperators =
     " pl mi ml dv rm an or eo aS pL mI mL dV rM aN oR eO ls rs lS rS eq ne lt gt le ge ss aa oo cm"
     " pm pt ix ds ";
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 
 bool is_lower(char c) {
   return c >= 'a' && c <= 'z';

@@ -7,6 +7,7 @@
 #include "platform/json_writer.h"
 #include "report/check/check_output.h"
 #include "report/check/check_wording.h"
+#include "report/model/json_or_null.h"
 #include "report/model/shortfalls.h"
 #include "report/output/report_json.h"
 
@@ -19,7 +20,6 @@ using Status = CheckResult::Status;
 }  // namespace
 
 std::string to_json(const Report& report, const std::vector<CheckResult>& results) {
-  const auto or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
   Json json = {{"schema", "optrace.check/1"},
                {"torch", report.torch.value("version", Json())},
                {"device", report.device},
@@ -33,7 +33,7 @@ std::string to_json(const Report& report, const std::vector<CheckResult>& result
       const bool known = !step.file.empty() && step.line != 0;
       path.push_back({{"layer", name_of(step.layer)},
                       {"name", step.name},
-                      {"file", or_null(step.file)},
+                      {"file", text_or_null(step.file)},
                       {"line", known ? Json(step.line) : Json()},
                       {"exact", known ? Json(step.exact) : Json()}});
     }
@@ -46,12 +46,12 @@ std::string to_json(const Report& report, const std::vector<CheckResult>& result
                         {"count", place.count}});
     json["rules"].push_back({{"name", result.rule.name},
                              {"expected", result.rule.text},
-                             {"because", or_null(result.rule.because)},
-                             {"file", or_null(result.rule.file)},
+                             {"because", text_or_null(result.rule.because)},
+                             {"file", text_or_null(result.rule.file)},
                              {"line", result.rule.file.empty() ? Json() : Json(result.rule.line)},
                              {"status", name_of(result.status)},
                              {"found", result.found},
-                             {"remedy", or_null(result.remedy)},
+                             {"remedy", text_or_null(result.remedy)},
                              {"path", std::move(path)},
                              {"places", std::move(places)}});
   }

@@ -48,7 +48,7 @@ constexpr auto kMeasures = std::to_array<MeasureName>({
     {"failures", Measure::failures},
 });
 // The words after `no`.
-constexpr auto kNone = std::to_array<MeasureName>({
+constexpr auto kWordsAfterNo = std::to_array<MeasureName>({
     {"launch", Measure::launches},
     {"library call", Measure::library_calls},
     {"copy", Measure::copies},
@@ -229,7 +229,7 @@ void take_none(std::string_view sentence, const std::vector<std::string>& words,
     }
     return;
   }
-  const auto measure = measure_named(kNone, what);
+  const auto measure = measure_named(kWordsAfterNo, what);
   if (!measure) throw refused(sentence, fmt::format("there is no rule 'no {}'", excerpt(what)));
   rule.measure = *measure;
   rule.relation = Relation::equal;

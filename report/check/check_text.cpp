@@ -36,7 +36,7 @@ std::string linked_line(const std::string& line, const CheckPlace* place,
 }  // namespace
 
 std::string to_text(const std::vector<CheckResult>& results, const TerminalStyle& style) {
-  constexpr std::array<std::string_view, 3> kColours = {"32", "31", "33"};
+  constexpr std::array<std::string_view, 3> kColours = {kGreen, kRed, kYellow};
   constexpr std::size_t kColumns = 8;
   std::string text;
   for (const CheckResult& result : results) {
@@ -56,13 +56,13 @@ std::string to_text(const std::vector<CheckResult>& results, const TerminalStyle
       const bool last = step == &result.path.back();
       text += indent +
               (step == nullptr ? "…"
-                               : style.paint(last ? "at " : "under ", "2") + printable(step->name) +
-                                     linked_place(*step, style)) +
+                               : style.paint(last ? "at " : "under ", kDim) +
+                                     printable(step->name) + linked_place(*step, style)) +
               "\n";
     }
     constexpr std::size_t kMaxLines = 30;
     const std::vector<std::string> lines = lines_of_places(result, kMaxLines);
-    if (!lines.empty()) text += indent + style.paint("by line:", "2") + "\n";
+    if (!lines.empty()) text += indent + style.paint("by line:", kDim) + "\n";
     for (std::size_t i = 0; i < lines.size(); ++i)
       text += fmt::format(
           "{}  {}\n", indent,

@@ -35,7 +35,7 @@ bool is_word(char c) {
 constexpr auto kUnmangled = std::to_array<std::string_view>({"std", "anonymous", "namespace"});
 
 /// Returns the identifiers that occur in every mangled name that the pattern can match.
-std::vector<std::string_view> words_of(std::string_view pattern) {
+std::vector<std::string_view> identifiers_in(std::string_view pattern) {
   std::vector<std::string_view> words;
   for (std::size_t at = 0; at < pattern.size();) {
     std::size_t end = at;
@@ -432,7 +432,7 @@ Knowledge KnownNames::knowledge_of_python(std::string_view pattern) const {
 
 Knowledge KnownNames::knowledge_of_functions(std::string_view wanted) const {
   const std::string pattern = with_one_capability(statically_known(wanted));
-  const std::vector<std::string_view> words = words_of(pattern);
+  const std::vector<std::string_view> words = identifiers_in(pattern);
   // The functions of a library are not all known, but the library is.
   if (pattern.find('*') != std::string::npos && !library_of(pattern).empty())
     return Knowledge::recorded;

@@ -29,8 +29,6 @@
 namespace optrace {
 namespace {
 
-constexpr std::uint32_t kNone = MatchedSide::kNone;
-
 /// The keys of detail that record decisions. Tensor sizes and counts are not decisions.
 constexpr auto kDecisions = std::to_array<const char*>(
     {"dispatch_key", "kernel", "dispatch", "cpu_capability", "implementation"});
@@ -109,7 +107,8 @@ class Comparer {
 
   Comparison run() {
     std::vector<Level> open;
-    open.push_back(level_of(first_.roots, second_.roots, nullptr, nullptr, kNone, false));
+    open.push_back(
+        level_of(first_.roots, second_.roots, nullptr, nullptr, MatchedSide::kNone, false));
     while (!open.empty()) {
       Level& level = open.back();
       if (level.next == level.items.size()) {
@@ -147,7 +146,7 @@ class Comparer {
     // One of the two is null if only one report has the step.
     const Frame* before = nullptr;
     const Frame* after = nullptr;
-    std::uint32_t path = kNone;
+    std::uint32_t path = MatchedSide::kNone;
     bool balanced = false;
     std::size_t frames = 0;
     std::set<std::string> reaches;
@@ -196,7 +195,7 @@ class Comparer {
       std::ranges::move(items->second, std::back_inserter(level.items));
       following.erase(items);
     };
-    take_following(kNone);
+    take_following(MatchedSide::kNone);
     walk(found, 0, path, [&](std::uint32_t, std::uint32_t entry, Item item) {
       level.items.push_back(std::move(item));
       take_following(entry);
@@ -234,7 +233,7 @@ class Comparer {
     struct Visit {
       std::uint32_t entry;
       std::uint32_t path;
-      std::uint32_t owner;  // The item that includes this entry; kNone if there is none.
+      std::uint32_t owner;  // The item that includes this entry, or MatchedSide::kNone.
     };
     struct Made {
       Item item;
@@ -243,15 +242,15 @@ class Comparer {
     };
     std::vector<Made> made;
     std::vector<Visit> pending;
-    for (std::uint32_t i = side.direct; i-- > 0;) pending.push_back({i, path, kNone});
-    std::uint32_t last = kNone;
+    for (std::uint32_t i = side.direct; i-- > 0;) pending.push_back({i, path, MatchedSide::kNone});
+    std::uint32_t last = MatchedSide::kNone;
     while (!pending.empty()) {
       const Visit visit = pending.back();
       pending.pop_back();
       const MatchedSide::Entry& entry = side.entries[visit.entry];
       if (entry.dropped) continue;
       const Frame& frame = *entry.frame;
-      if (entry.match != kNone) {
+      if (entry.match != MatchedSide::kNone) {
         last = which == 0 ? visit.entry : entry.match;
         if (entry.shared && which == 1) continue;
         Item item;
@@ -267,7 +266,7 @@ class Comparer {
       if (!steps_.is_step(frame)) {
         if (!is_wrapper(frame)) passed_over_[which].insert(entry.key);
       } else {
-        if (owner == kNone) {
+        if (owner == MatchedSide::kNone) {
           owner = static_cast<std::uint32_t>(made.size());
           Item item;
           (which == 0 ? item.before : item.after) = &frame;
@@ -299,7 +298,7 @@ class Comparer {
     found.layer = frame.layer;
     constexpr std::size_t kMaxDepth = 1000;  // The beginning of a longer path is left out.
     const std::string* previous_op = nullptr;
-    for (std::uint32_t at = path; at != kNone && found.path.size() < kMaxDepth;
+    for (std::uint32_t at = path; at != MatchedSide::kNone && found.path.size() < kMaxDepth;
          at = paths_[at].parent) {
       const Frame& above = *paths_[at].frame;
       const std::string* const op = dispatched_op(above);

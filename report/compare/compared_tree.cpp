@@ -14,8 +14,6 @@
 namespace optrace {
 namespace {
 
-constexpr std::uint32_t kNone = MatchedSide::kNone;
-
 using Changed = std::unordered_set<const Frame*>;
 
 /// A frame of the common tree.
@@ -58,7 +56,7 @@ class TreeMaker {
 
  private:
   /// The children of a node that come from the second report, by the child of the first that they
-  /// follow; kNone: they come first.
+  /// follow; MatchedSide::kNone: they come first.
   using Following = std::map<std::uint32_t, std::vector<std::size_t>>;
 
   std::size_t add(std::vector<std::size_t>& children, const Frame* first, const Frame* second) {
@@ -88,10 +86,10 @@ class TreeMaker {
                  const std::vector<Frame>& second, std::uint64_t calls_first,
                  std::uint64_t calls_second) {
     const MatchedFrames found = matcher_.match(first, second, calls_first, calls_second);
-    std::vector<std::uint32_t> top(found.first.entries.size(), kNone);
+    std::vector<std::uint32_t> top(found.first.entries.size(), MatchedSide::kNone);
     std::vector<std::vector<std::size_t>> of_first = add_first(found, top);
     Following following = add_second(found, top);
-    std::vector<std::size_t> children = std::move(following[kNone]);
+    std::vector<std::size_t> children = std::move(following[MatchedSide::kNone]);
     for (std::uint32_t i = 0; i < of_first.size(); ++i) {
       std::ranges::move(of_first[i], std::back_inserter(children));
       std::ranges::move(following[i], std::back_inserter(children));
@@ -130,10 +128,10 @@ class TreeMaker {
       if (entry.dropped) continue;
       std::vector<std::size_t> added;
       std::size_t above = visit.above;
-      if (entry.match != kNone && !entry.shared) {
+      if (entry.match != MatchedSide::kNone && !entry.shared) {
         top[visit.entry] = visit.top;
         add(added, entry.frame, found.second.entries[entry.match].frame);
-      } else if (entry.match != kNone) {
+      } else if (entry.match != MatchedSide::kNone) {
         add_alone(added, *entry.frame, false);
       } else {
         if (steps_.is_step(*entry.frame)) above = add(added, entry.frame, nullptr);
@@ -149,7 +147,7 @@ class TreeMaker {
   // Adds the frames that only the second report has.
   Following add_second(const MatchedFrames& found, const std::vector<std::uint32_t>& top) {
     Following following;
-    std::uint32_t last = kNone;
+    std::uint32_t last = MatchedSide::kNone;
     std::vector<Visit> pending = outermost(found.second);
     while (!pending.empty()) {
       const Visit visit = pending.back();
@@ -158,11 +156,11 @@ class TreeMaker {
       if (entry.dropped) continue;
       std::vector<std::size_t> added;
       std::size_t above = visit.above;
-      if (entry.match != kNone && !entry.shared) {
+      if (entry.match != MatchedSide::kNone && !entry.shared) {
         last = top[entry.match];
         continue;
       }
-      if (entry.match != kNone) {
+      if (entry.match != MatchedSide::kNone) {
         add_alone(added, *entry.frame, true);
       } else {
         if (steps_.is_step(*entry.frame)) above = add(added, nullptr, entry.frame);

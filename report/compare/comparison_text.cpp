@@ -129,7 +129,7 @@ std::vector<Group> grouped(const std::vector<Difference>& differences) {
 }
 
 std::string listed(const std::vector<Difference>& differences, const TerminalStyle& style) {
-  constexpr std::array<std::string_view, 4> kColours = {"31", "32", "33", "36"};
+  constexpr std::array<std::string_view, 4> kColours = {kRed, kGreen, kYellow, kCyan};
   constexpr std::size_t kColumns = 10;
   constexpr std::size_t kMaxNames = 6;
   std::string text;
@@ -149,7 +149,7 @@ std::string listed(const std::vector<Difference>& differences, const TerminalSty
                          : fmt::format(", and at {}", plural(group.places - 1, "more place"));
     }
     if (!way.empty())
-      text += fmt::format("{}{}\n", std::string(kColumns, ' '), style.paint(way, "2"));
+      text += fmt::format("{}{}\n", std::string(kColumns, ' '), style.paint(way, kDim));
   }
   return text;
 }

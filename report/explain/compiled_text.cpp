@@ -25,8 +25,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::string_view kKernel = "32";
-
 // A place of the program that the answer names.
 struct Place {
   std::string file;
@@ -63,9 +61,10 @@ std::vector<const Json*> in_order(const Json& kernels) {
   return all;
 }
 
-class TextWriter {
+class CompiledTextWriter {
  public:
-  TextWriter(const Report& report, const TerminalStyle& style) : report_(report), style_(style) {
+  CompiledTextWriter(const Report& report, const TerminalStyle& style)
+      : report_(report), style_(style) {
     for (const Json& one : compilations()) {
       note(place_at(one));
       note(place_at(object_at(one, "called_from")));
@@ -174,7 +173,7 @@ class TextWriter {
   // is true if it is known what was fused into kernels of its graph.
   void fused(std::string_view graph, const Json& kernel, bool recorded) {
     const Place source = place_at(object_at(kernel, "source"));
-    std::string name = style_.paint(printable(text_at(kernel, "name")), kKernel);
+    std::string name = style_.paint(printable(text_at(kernel, "name")), kGreen);
     if (!source.file.empty())
       name += "  " + linked(fmt::format("{}:{}", source.file, source.line), source);
     field(graph, name);
@@ -215,7 +214,7 @@ class TextWriter {
 }  // namespace
 
 std::string compiled_text(const Report& report, const TerminalStyle& style) {
-  return TextWriter(report, style).write();
+  return CompiledTextWriter(report, style).write();
 }
 
 }  // namespace optrace

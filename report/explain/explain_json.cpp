@@ -6,6 +6,7 @@
 #include "report/explain/explain_output.h"
 #include "report/explain/explain_wording.h"
 #include "report/explain/source_json.h"
+#include "report/model/json_or_null.h"
 #include "report/model/symbol_name.h"
 
 namespace optrace {
@@ -15,9 +16,10 @@ using json = nlohmann::ordered_json;
 
 constexpr std::string_view kSchema = "optrace.explain/1";
 
-class JsonWriter {
+class ExplanationJsonWriter {
  public:
-  JsonWriter(const Explanation& it, const ExplanationSource& source) : it_(it), source_(source) {}
+  ExplanationJsonWriter(const Explanation& it, const ExplanationSource& source)
+      : it_(it), source_(source) {}
 
   json write() const {
     const OpName name = split_op_name(it_.name);
@@ -184,11 +186,11 @@ class JsonWriter {
 }  // namespace
 
 std::string to_json(const Explanation& explanation, const ExplanationSource& source) {
-  return write_json(JsonWriter(explanation, source).write(), 1) + '\n';
+  return write_json(ExplanationJsonWriter(explanation, source).write(), 1) + '\n';
 }
 
 std::string to_json_line(const Explanation& explanation, const ExplanationSource& source) {
-  return write_json(JsonWriter(explanation, source).write(), -1) + '\n';
+  return write_json(ExplanationJsonWriter(explanation, source).write(), -1) + '\n';
 }
 
 std::string error_to_json_line(std::string_view asked, std::string_view error,

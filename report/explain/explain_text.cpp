@@ -14,25 +14,19 @@
 #include "report/explain/explain_wording.h"
 #include "report/explain/path_tree.h"
 #include "report/model/symbol_name.h"
+#include "report/output/report_header.h"
 
 namespace optrace {
 namespace {
 
-constexpr std::string_view kDim = "2";
-constexpr std::string_view kBold = "1";
-constexpr std::string_view kOp = "33";
-constexpr std::string_view kFunction = "32";
-constexpr std::string_view kLibrary = "31";
-
-constexpr std::size_t kFieldColumns = 12;
 constexpr std::size_t kNameColumns = 46;  // Names are padded to this.
 constexpr std::size_t kMaxOps = 6;        // Ops that a backward function calls.
 constexpr std::size_t kMaxStubs = 3;
 
-class TextWriter {
+class ExplanationTextWriter {
  public:
-  TextWriter(const Explanation& it, const ExplanationSource& source,
-             const ExplainTextOptions& options)
+  ExplanationTextWriter(const Explanation& it, const ExplanationSource& source,
+                        const ExplainTextOptions& options)
       : it_(it), source_(source), options_(options), link_(source.git_version, source.version) {}
 
   std::string write() {
@@ -54,7 +48,7 @@ class TextWriter {
     text_ += '\n';
   }
   void field(std::string_view name, std::string_view content) {
-    line(fmt::format("{}{}", paint(padded(name, kFieldColumns), kDim), content));
+    line(field_line(name, content, options_.style));
   }
   void title(std::string_view text) {
     line("");
@@ -129,10 +123,11 @@ class TextWriter {
   }
 
   void entry(const ExplainedKey& key, const std::vector<std::string_view>& keys) {
-    line(fmt::format("  {}  {}", paint(printable(fmt::format("{}", fmt::join(keys, ", "))), kOp),
+    line(fmt::format("  {}  {}",
+                     paint(printable(fmt::format("{}", fmt::join(keys, ", "))), kOpColour),
                      paint(reason_of(key), kDim)));
     for (const KernelFunction& one : key.functions)
-      row(4, printable(short_name(one.name)), kFunction, place(one.location),
+      row(4, printable(short_name(one.name)), kFunctionColour, place(one.location),
           one.role == "kernel" ? "" : one.role);
     if (key.entry.registration)
       row(4, paint("registered", kDim), "", place(key.entry.registration->location));
@@ -147,11 +142,12 @@ class TextWriter {
         line(paint(fmt::format("  and {} more: --all", it_.stubs.size() - kMaxStubs), kDim));
         return;
       }
-      row(2, printable(short_name(stub.name)), kOp, place(stub.location));
+      row(2, printable(short_name(stub.name)), kOpColour, place(stub.location));
       for (const auto& [one, keys] : stub_kernels(stub))
         row(4,
             one->function.empty() ? "none" : printable(short_name(qualified_name(one->function))),
-            kFunction, place(one->location), printable(fmt::format("{}", fmt::join(keys, ", "))));
+            kFunctionColour, place(one->location),
+            printable(fmt::format("{}", fmt::join(keys, ", "))));
     }
   }
 
@@ -160,7 +156,7 @@ class TextWriter {
     title("Derivative");
     for (const ExplainedDerivative& one : it_.derivatives) {
       const OpFacts::Derivative& facts = one.facts;
-      row(2, printable(node_name(facts)), kFunction, place(one.location));
+      row(2, printable(node_name(facts)), kFunctionColour, place(one.location));
       for (const OpFacts::Formula& formula : facts.backward)
         this->formula(fmt::format("{}", fmt::join(formula.arguments, ", ")), formula);
       for (const OpFacts::Formula& formula : facts.forward)
@@ -205,9 +201,9 @@ class TextWriter {
     const bool op = step.kind == StepKind::op;
     const std::string name = name_of(step);
     const std::string note = note_of(at);
-    const std::string_view colour = op || step.kind == StepKind::stub ? kOp
-                                    : step.kind == StepKind::function ? kFunction
-                                                                      : kLibrary;
+    const std::string_view colour = op || step.kind == StepKind::stub ? kOpColour
+                                    : step.kind == StepKind::function ? kFunctionColour
+                                                                      : kLibraryColour;
     std::string row = "  " + paint(branch, kDim) + paint(printable(name), colour);
     std::size_t width = 2 + columns(branch) + columns(printable(name));
     if (!note.empty()) {
@@ -242,7 +238,7 @@ class TextWriter {
 
 std::string to_text(const Explanation& explanation, const ExplanationSource& source,
                     const ExplainTextOptions& options) {
-  return TextWriter(explanation, source, options).write();
+  return ExplanationTextWriter(explanation, source, options).write();
 }
 
 }  // namespace optrace

@@ -7,11 +7,17 @@
 #include <vector>
 
 #include "report/explain/explain.h"
+#include "report/output/terminal_text.h"
 
 namespace optrace {
 
 /// The file that derivatives are declared in; OpFacts has only lines of it.
 constexpr std::string_view kDerivativesFile = "tools/autograd/derivatives.yaml";
+
+/// Colours of what a call path leads through, for TerminalStyle::paint().
+inline constexpr std::string_view kOpColour = kYellow;
+inline constexpr std::string_view kFunctionColour = kGreen;
+inline constexpr std::string_view kLibraryColour = kRed;
 
 /// Returns the source that lines refer to: `PyTorch 2.6.0, the commit of the installed torch`.
 std::string source_sentence(const ExplanationSource& source);

@@ -19,7 +19,7 @@ namespace {
 
 // Beginnings of nested names (after `_ZN` and qualifiers) that are not followed: checks,
 // containers, tensors' accessors and tensor iterators. None of them does work of its own.
-constexpr auto kNotFollowed = std::to_array<std::string_view>({
+constexpr auto kScopesNotFollowed = std::to_array<std::string_view>({
     "3c10",
     "S",  // std::
     "9__gnu_cxx",
@@ -141,7 +141,7 @@ bool is_followed(std::string_view symbol) {
   if (name.starts_with(kTensor) &&
       (name.size() == kTensor.size() || name[kTensor.size()] < '0' || name[kTensor.size()] > '9'))
     return name.substr(kTensor.size()).starts_with("ix");
-  return std::none_of(kNotFollowed.begin(), kNotFollowed.end(),
+  return std::none_of(kScopesNotFollowed.begin(), kScopesNotFollowed.end(),
                       [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 

@@ -12,22 +12,16 @@
 namespace optrace {
 namespace {
 
-// Returns the last part of a qualified name.
-std::string_view last_name(std::string_view name) {
-  const std::size_t at = name.rfind("::");
-  return at == std::string_view::npos ? name : name.substr(at + 2);
-}
-
 // Returns true for torchgen's wrappers around kernels (torchgen/dest/register_dispatch_key.py).
 bool is_wrapper(std::string_view name) {
-  return last_name(name).starts_with("wrapper_");
+  return unqualified_name(name).starts_with("wrapper_");
 }
 
 // Returns the role of a wrapper's callee; empty for functions that all wrappers call.
 std::string role_behind_wrapper(std::string_view symbol, const OpFacts& facts) {
   if (symbol.starts_with("_ZN3c10") || symbol.starts_with("_ZNK3c10")) return {};
   const std::string name = qualified_name(symbol);
-  const std::string_view last = last_name(name);
+  const std::string_view last = unqualified_name(name);
   const bool structured = name.find("::structured_") != std::string::npos;
   if (structured && last == "meta") return "meta";
   if (structured && last == "impl") return "implementation";
@@ -105,7 +99,7 @@ class KernelFunctions {
     constexpr std::size_t kMaxVisited = 60;
     std::vector<std::pair<std::string, std::string>> queue;  // Symbol and file.
     for (const KernelFunction& one : functions)
-      if (last_name(one.name) == "impl" &&
+      if (unqualified_name(one.name) == "impl" &&
           one.name.find("::structured_ufunc_") != std::string::npos)
         queue.emplace_back(one.symbol, one.location.file);
     std::set<std::string_view> seen;

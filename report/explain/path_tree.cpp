@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kMaxPaths = 4;  // For one device, unless all are requested.
 
-bool is_same(const PathStep& a, const PathStep& b) {
+bool is_same_step(const PathStep& a, const PathStep& b) {
   return a.kind == b.kind && a.symbol == b.symbol && a.op == b.op;
 }
 
@@ -44,7 +44,7 @@ const StaticPath* deepest(const StaticPath* path, const std::vector<StaticPath>&
   const auto goes_on = [&](const StaticPath& other) {
     return other.steps.size() > path->steps.size() && other.detours == path->detours &&
            other.steps.back().kind == StepKind::device_kernel &&
-           std::equal(path->steps.begin(), path->steps.end(), other.steps.begin(), is_same);
+           std::equal(path->steps.begin(), path->steps.end(), other.steps.begin(), is_same_step);
   };
   const auto found = std::find_if(paths.begin(), paths.end(), goes_on);
   return found == paths.end() ? path : &*found;
@@ -77,7 +77,7 @@ std::vector<const StaticPath*> likeliest(const std::vector<StaticPath>& paths) {
 PathTreeNode& child_for(std::vector<PathTreeNode>& children, const PathStep& step,
                         const PathStep* call) {
   const auto found = std::find_if(children.begin(), children.end(), [&](const PathTreeNode& child) {
-    return is_same(*child.step, step);
+    return is_same_step(*child.step, step);
   });
   if (found != children.end()) return *found;
   PathTreeNode& child = children.emplace_back();

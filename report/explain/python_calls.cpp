@@ -26,7 +26,7 @@ constexpr auto kModules = std::to_array<ModuleRow>(
 
 // Modules that only serve others: hooks, checks of arguments, compilers. Their calls of ops are not
 // those of the function that calls them.
-constexpr auto kNotFollowed = std::to_array<std::string_view>(
+constexpr auto kModulesNotFollowed = std::to_array<std::string_view>(
     {"torch.overrides.", "torch._jit_internal.", "torch.jit.", "torch.fx.", "torch._dynamo.",
      "torch._tensor_str.", "torch.nn.modules.module.Module.", "torch.utils._python_dispatch."});
 
@@ -51,7 +51,7 @@ std::string owner_of(std::string_view function) {
   return std::string(function.substr(0, dot == std::string_view::npos ? 0 : dot));
 }
 
-bool is_composite(const Located& kernel) {
+bool is_composite_kernel(const Located& kernel) {
   return kernel.key.find("Composite") != std::string::npos;
 }
 
@@ -222,7 +222,7 @@ const std::map<std::string, std::string>& PythonCalls::attributes_of(const std::
 std::optional<Located> PythonCalls::callee(const PythonName& name, const std::string& owner) {
   // A call of a class makes an object.
   if (name.kind != PythonKind::function) return std::nullopt;
-  if (std::ranges::any_of(kNotFollowed,
+  if (std::ranges::any_of(kModulesNotFollowed,
                           [&](std::string_view module) { return name.name.starts_with(module); }))
     return std::nullopt;
   Located part;
@@ -239,14 +239,14 @@ std::optional<Located> PythonCalls::callee(const PythonName& name, const std::st
 void PythonCalls::keep_kernels_of_devices(Located& op) const {
   const std::size_t before = op.parts.size();
   std::erase_if(op.parts, [](const Located& kernel) {
-    return !is_for(kernel, "CPU") && !is_for(kernel, "CUDA") && !is_composite(kernel);
+    return !is_for(kernel, "CPU") && !is_for(kernel, "CUDA") && !is_composite_kernel(kernel);
   });
   op.left_out += before - op.parts.size();
 }
 
 // Adds to a composite op the kernels of the ops that it leads to on the CPU and on CUDA devices.
 void PythonCalls::add_kernels(Located& op) {
-  if (std::ranges::none_of(op.parts, is_composite)) return;
+  if (std::ranges::none_of(op.parts, is_composite_kernel)) return;
   const std::vector<Located> own = op.parts;
   for (const std::string_view key : {"CPU", "CUDA"}) {
     if (std::ranges::any_of(own, [&](const Located& kernel) { return is_for(kernel, key); }))

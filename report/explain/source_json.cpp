@@ -1,14 +1,11 @@
 #include "report/explain/source_json.h"
 
+#include "report/model/json_or_null.h"
 #include "report/model/line_json.h"
 
 namespace optrace {
 
 using json = nlohmann::ordered_json;
-
-json text_or_null(std::string_view text) {
-  return text.empty() ? json() : json(text);
-}
 
 void SourceJson::add_to(json& answer) const {
   answer["torch"] = text_or_null(source_.torch);

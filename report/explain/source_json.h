@@ -11,9 +11,6 @@
 
 namespace optrace {
 
-/// Returns null for an empty text.
-nlohmann::ordered_json text_or_null(std::string_view text);
-
 /// Writes the source of an answer, and places in it, as JSON.
 class SourceJson {
  public:

@@ -6,15 +6,16 @@
 #include "report/explain/path_tree.h"
 #include "report/explain/source_json.h"
 #include "report/explain/why_not_output.h"
+#include "report/model/json_or_null.h"
 
 namespace optrace {
 namespace {
 
 using json = nlohmann::ordered_json;
 
-class JsonWriter {
+class WhyNotJsonWriter {
  public:
-  JsonWriter(const WhyNot& it, const CallAtHand* call, const ExplanationSource& source)
+  WhyNotJsonWriter(const WhyNot& it, const CallAtHand* call, const ExplanationSource& source)
       : it_(it), call_(call), source_(source) {}
 
   json write() const {
@@ -88,7 +89,7 @@ class JsonWriter {
 
 std::string to_json(const WhyNot& why_not, const CallAtHand* call,
                     const ExplanationSource& source) {
-  return write_json(JsonWriter(why_not, call, source).write(), 1) + '\n';
+  return write_json(WhyNotJsonWriter(why_not, call, source).write(), 1) + '\n';
 }
 
 }  // namespace optrace

@@ -13,22 +13,17 @@
 #include "report/explain/why_not_output.h"
 #include "report/model/returned_values.h"
 #include "report/model/symbol_name.h"
+#include "report/output/report_header.h"
 
 namespace optrace {
 namespace {
 
-constexpr std::string_view kDim = "2";
-constexpr std::string_view kBold = "1";
-constexpr std::string_view kOp = "33";
-constexpr std::string_view kFunction = "32";
-constexpr std::string_view kLibrary = "31";
-constexpr std::size_t kFieldColumns = 12;
 constexpr std::size_t kTreeColumns = 66;
 
-class TextWriter {
+class WhyNotTextWriter {
  public:
-  TextWriter(const WhyNot& it, const CallAtHand* call, const ExplanationSource& source,
-             const TerminalStyle& style)
+  WhyNotTextWriter(const WhyNot& it, const CallAtHand* call, const ExplanationSource& source,
+                   const TerminalStyle& style)
       : it_(it),
         call_(call),
         source_(source),
@@ -61,7 +56,7 @@ class TextWriter {
     text_ += '\n';
   }
   void field(std::string_view name, std::string_view content) {
-    line(fmt::format("{}{}", style_.paint(padded(name, kFieldColumns), kDim), printable(content)));
+    line(field_line(name, printable(content), style_));
   }
 
   void call() {
@@ -121,7 +116,7 @@ class TextWriter {
     for (const FunctionOnTheWay& function : routes.functions) {
       row({.branch = "",
            .name = short_name(function.name),
-           .colour = kFunction,
+           .colour = kFunctionColour,
            .note = function.complete ? "" : "calls more functions than the search visits",
            .location = function.location});
       const std::size_t children = function.predicates.size() + function.entries.size();
@@ -142,7 +137,7 @@ class TextWriter {
     if (one.listed_before) note += ", see above";
     row({.branch = above + (last ? "└─ " : "├─ "),
          .name = short_name(one.name),
-         .colour = kFunction,
+         .colour = kFunctionColour,
          .note = std::move(note),
          .location = one.location,
          .call_line = one.call_line,
@@ -155,7 +150,7 @@ class TextWriter {
   void entry(const PathStep& step, bool last) {
     row({.branch = last ? "└─ " : "├─ ",
          .name = name_of(step),
-         .colour = step.kind == StepKind::op ? kOp : kLibrary,
+         .colour = step.kind == StepKind::op ? kOpColour : kLibraryColour,
          .note = step.kind == StepKind::op ? step.note : "",
          .location = step.location,
          .call_line = step.call_line,
@@ -195,7 +190,7 @@ class TextWriter {
 
 std::string to_text(const WhyNot& why_not, const CallAtHand* call, const ExplanationSource& source,
                     const TerminalStyle& style) {
-  return TextWriter(why_not, call, source, style).write();
+  return WhyNotTextWriter(why_not, call, source, style).write();
 }
 
 }  // namespace optrace

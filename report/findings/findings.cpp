@@ -28,7 +28,7 @@ struct Above {
 };
 
 // Orders findings of a report; the rule is its position in the table.
-using Place = std::tuple<std::size_t, std::string, std::uint32_t, std::string>;
+using FindingOrder = std::tuple<std::size_t, std::string, std::uint32_t, std::string>;
 
 struct Group {
   Finding finding;
@@ -131,7 +131,7 @@ class Search {
   const FindingOptions& options_;
   ReportFacts facts_;
   std::vector<const Frame*> way_;
-  std::map<Place, Group> groups_;
+  std::map<FindingOrder, Group> groups_;
 };
 
 }  // namespace

@@ -34,10 +34,10 @@ constexpr std::string_view kGraphCode = "<eval_with_key>";
 // The frames above every module's forward().
 constexpr std::string_view kModuleCalls = "torch.nn.modules.module.Module._*call_impl";
 
-constexpr std::size_t kNowhere = std::numeric_limits<std::size_t>::max();
-
 /// A frame below a compiled function.
-struct Node {
+struct CompiledNode {
+  static constexpr std::size_t kNoParent = std::numeric_limits<std::size_t>::max();
+
   const Frame* frame;
   std::size_t parent;       // Index of an earlier node.
   bool graph = false;       // Part of a graph.
@@ -66,14 +66,14 @@ bool is_of_dynamo(const Frame& frame) {
 
 /// Lists the frames of a tree, without recursion: it may be deeper than the call stack allows.
 /// Nodes are in call order, parents first.
-std::vector<Node> nodes_below(const Frame& compiled) {
-  std::vector<Node> nodes;
-  std::vector<std::pair<const Frame*, std::size_t>> pending{{&compiled, kNowhere}};
+std::vector<CompiledNode> nodes_below(const Frame& compiled) {
+  std::vector<CompiledNode> nodes;
+  std::vector<std::pair<const Frame*, std::size_t>> pending{{&compiled, CompiledNode::kNoParent}};
   while (!pending.empty()) {
     const auto [frame, parent] = pending.back();
     pending.pop_back();
-    Node node{.frame = frame, .parent = parent};
-    if (parent != kNowhere) {
+    CompiledNode node{.frame = frame, .parent = parent};
+    if (parent != CompiledNode::kNoParent) {
       node.graph = nodes[parent].graph;
       node.left_alone = nodes[parent].left_alone;
     }
@@ -94,14 +94,14 @@ std::vector<Node> nodes_below(const Frame& compiled) {
 }
 
 void count_breaks(const Frame& compiled, GraphBreaks& found) {
-  std::vector<Node> nodes = nodes_below(compiled);
+  std::vector<CompiledNode> nodes = nodes_below(compiled);
   for (std::size_t i = nodes.size(); i-- > 1;) {
-    Node& parent = nodes[nodes[i].parent];
+    CompiledNode& parent = nodes[nodes[i].parent];
     parent.runs_ops = parent.runs_ops || nodes[i].runs_ops;
     parent.resumed = parent.resumed || nodes[i].resumed;
   }
   for (std::size_t i = 1; i < nodes.size(); ++i) {
-    Node& node = nodes[i];
+    CompiledNode& node = nodes[i];
     node.counted = nodes[node.parent].counted;
     const Frame& frame = *node.frame;
     if (frame.layer != Layer::python || frame.name.starts_with(kDynamo)) continue;

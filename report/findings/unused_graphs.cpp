@@ -12,9 +12,10 @@
 namespace optrace {
 namespace {
 
-constexpr std::size_t kNowhere = std::numeric_limits<std::size_t>::max();
+// A frame that may record a graph.
+struct RecordingNode {
+  static constexpr std::size_t kNoParent = std::numeric_limits<std::size_t>::max();
 
-struct Node {
   const Frame* frame;
   std::size_t parent;  // Index of an earlier node.
   bool in_op = false;
@@ -23,19 +24,19 @@ struct Node {
 };
 
 // Lists the frames, parents first, without recursion.
-std::vector<Node> nodes_of(const Report& report) {
-  std::vector<Node> nodes;
+std::vector<RecordingNode> nodes_of(const Report& report) {
+  std::vector<RecordingNode> nodes;
   std::vector<std::pair<const Frame*, std::size_t>> pending;
   pending.reserve(report.roots.size());
-  for (const Frame& root : report.roots) pending.emplace_back(&root, kNowhere);
+  for (const Frame& root : report.roots) pending.emplace_back(&root, RecordingNode::kNoParent);
   while (!pending.empty()) {
     const auto [frame, parent] = pending.back();
     pending.pop_back();
     if (is_setup(*frame)) continue;
-    Node node{.frame = frame, .parent = parent};
+    RecordingNode node{.frame = frame, .parent = parent};
     // The node of a compiled function stands below no op.
     node.used = is_backward(*frame) || is_compiled_call(*frame);
-    node.in_op = parent != kNowhere && nodes[parent].in_op;
+    node.in_op = parent != RecordingNode::kNoParent && nodes[parent].in_op;
     if (!node.in_op && is_op_call(*frame)) {
       node.in_op = true;
       node.recording = calls_recording_graph(*frame);
@@ -49,12 +50,12 @@ std::vector<Node> nodes_of(const Report& report) {
 }  // namespace
 
 UnusedGraphs find_unused_graphs(const Report& report) {
-  std::vector<Node> nodes = nodes_of(report);
+  std::vector<RecordingNode> nodes = nodes_of(report);
   UnusedGraphs unused;
   for (std::size_t i = nodes.size(); i-- > 0;) {
-    const Node& node = nodes[i];
+    const RecordingNode& node = nodes[i];
     if (node.recording != 0 && !node.used) unused.emplace(node.frame, node.recording);
-    if (node.parent == kNowhere) continue;
+    if (node.parent == RecordingNode::kNoParent) continue;
     nodes[node.parent].recording += node.recording;
     nodes[node.parent].used = nodes[node.parent].used || node.used;
   }

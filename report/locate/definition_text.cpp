@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "platform/ascii_text.h"
 #include "report/locate/locate_query.h"
 #include "report/locate/python_source.h"
 #include "report/locate/source_tokens.h"
@@ -17,12 +18,6 @@ namespace {
 
 constexpr std::size_t kMaxAbove = 40;     // Lines of comments above a definition.
 constexpr std::size_t kMaxHeadLines = 4;  // Lines from a definition's first one to its name.
-
-std::string_view trimmed(std::string_view line) {
-  const std::size_t begin = line.find_first_not_of(" \t");
-  if (begin == std::string_view::npos) return {};
-  return line.substr(begin, line.find_last_not_of(" \t\r") - begin + 1);
-}
 
 bool has_word(std::string_view line, std::string_view word) {
   const auto is_part = [](char c) {

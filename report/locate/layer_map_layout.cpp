@@ -15,7 +15,6 @@
 namespace optrace {
 namespace {
 
-constexpr int kMargin = 40;
 constexpr int kColumnGap = 60;
 constexpr int kRowGap = 54;
 constexpr int kColumnWidth = 400;
@@ -89,7 +88,7 @@ void settle(LayerMapLayout& map, int top) {
       line.at.x += box.corner.x;
       line.at.y += box.corner.y;
     }
-    map.height = std::max(map.height, box.bottom() + kMargin);
+    map.height = std::max(map.height, box.bottom() + kMapMargin);
   }
 }
 
@@ -99,7 +98,7 @@ std::vector<MapBox> grid_boxes(const std::vector<LayerSurvey>& layers, const Loc
     MapBox box;
     box.id = place.id;
     box.family = place.family;
-    box.corner.x = kMargin + place.column * (kColumnWidth + kColumnGap);
+    box.corner.x = kMapMargin + place.column * (kColumnWidth + kColumnGap);
     box.width = place.columns * (kColumnWidth + kColumnGap) - kColumnGap;
     box.row = place.row;
     constexpr std::size_t kFewFolders = 3;
@@ -114,12 +113,12 @@ std::vector<MapBox> grid_boxes(const std::vector<LayerSurvey>& layers, const Loc
 void add_row(LayerMapLayout& map, const std::vector<std::string_view>& ids, int row) {
   if (ids.empty()) return;
   const int count = static_cast<int>(ids.size());
-  const int width = (kOneLayerWidth - 2 * kMargin + kColumnGap / 2) / count - kColumnGap / 2;
+  const int width = (kOneLayerWidth - 2 * kMapMargin + kColumnGap / 2) / count - kColumnGap / 2;
   for (int i = 0; i < count; ++i) {
     MapBox box;
     box.id = ids[static_cast<std::size_t>(i)];
     box.family = family_of(box.id);
-    box.corner.x = kMargin + i * (width + kColumnGap / 2);
+    box.corner.x = kMapMargin + i * (width + kColumnGap / 2);
     box.width = width;
     box.row = row;
     fill(box, {}, {}, 0);
@@ -204,7 +203,7 @@ void connect(LayerMapLayout& map) {
 LayerMapLayout whole_map(const std::vector<LayerSurvey>& layers, const LocateSource& source,
                          int top) {
   LayerMapLayout map;
-  map.width = 2 * kMargin + kColumns * (kColumnWidth + kColumnGap) - kColumnGap;
+  map.width = 2 * kMapMargin + kColumns * (kColumnWidth + kColumnGap) - kColumnGap;
   map.boxes = grid_boxes(layers, source);
   settle(map, top);
   connect(map);
@@ -227,8 +226,8 @@ LayerMapLayout map_of_one(const std::vector<LayerSurvey>& layers, const LocateSo
   MapBox box;
   box.id = id;
   box.family = family_of(id);
-  box.corner.x = kMargin;
-  box.width = kOneLayerWidth - 2 * kMargin;
+  box.corner.x = kMapMargin;
+  box.width = kOneLayerWidth - 2 * kMapMargin;
   box.row = callers.empty() ? 0 : 1;
   constexpr std::size_t kAllFolders = 100;
   fill(box, layers, source, kAllFolders);

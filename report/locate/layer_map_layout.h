@@ -11,6 +11,9 @@ namespace optrace {
 
 // The picture of the layers as boxes and arrows, in pixels. x grows to the right, y downwards.
 
+/// Space around the boxes, and around the text of the heading.
+inline constexpr int kMapMargin = 40;
+
 struct MapPoint {
   int x = 0;
   int y = 0;

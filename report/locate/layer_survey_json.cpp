@@ -6,15 +6,12 @@
 
 #include "platform/json_writer.h"
 #include "report/locate/layer_survey_output.h"
+#include "report/model/json_or_null.h"
 
 namespace optrace {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json or_null(const std::string& text) {
-  return text.empty() ? Json() : Json(text);
-}
 
 }  // namespace
 
@@ -39,7 +36,7 @@ std::string to_json(const std::vector<LayerSurvey>& layers, const LocateSource& 
       one["source"] = Json();
       if (door.located && !door.located->file.empty()) {
         Json place = place_json(*door.located, source);
-        place["url"] = or_null(door.located->url);
+        place["url"] = text_or_null(door.located->url);
         one["source"] = std::move(place);
       }
       layer["doors"].push_back(std::move(one));

@@ -18,7 +18,6 @@ namespace optrace {
 namespace {
 
 constexpr int kTop = 112;    // Height of the heading.
-constexpr int kMargin = 40;  // As that of the boxes.
 constexpr int kCorner = 10;  // Radius of the corners of arrows.
 constexpr int kBand = 6;     // Width of the coloured band of a box.
 constexpr int kHead = 8;     // Length of an arrow's head in front of its line.
@@ -109,18 +108,18 @@ class SvgWriter {
   }
 
   void write_heading() {
-    write_text({kMargin, 52}, "heading", heading());
+    write_text({kMapMargin, 52}, "heading", heading());
     std::string note =
         "An arrow leads from a layer to one that it calls. Exits are functions that make such "
         "calls.";
     if (!source_.fit.of_torch) note += " The installed torch is of another version.";
-    write_text({kMargin, 78}, "dim", note);
+    write_text({kMapMargin, 78}, "dim", note);
     text_ += '\n';
     if (!one_) write_legend();
   }
 
   void write_legend() {
-    int x = map_.width - kMargin;
+    int x = map_.width - kMapMargin;
     for (auto family = kFamilies.rbegin(); family != kFamilies.rend(); ++family) {
       x -= 22 + static_cast<int>(family->name.size()) * 7;
       text_ += fmt::format(

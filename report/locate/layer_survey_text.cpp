@@ -14,8 +14,6 @@ namespace optrace {
 namespace {
 
 constexpr std::size_t kWidth = 100;  // Used if the output has no width.
-constexpr std::string_view kBold = "1";
-constexpr std::string_view kDim = "2";
 
 std::string contents(const LayerSurvey& survey) {
   const std::vector<std::string> parts = holdings(survey);

@@ -6,6 +6,7 @@
 
 #include "platform/json_writer.h"
 #include "report/locate/locate_output.h"
+#include "report/model/json_or_null.h"
 #include "report/model/source_link.h"
 
 namespace optrace {
@@ -15,29 +16,25 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kSchema = "optrace.locate/1";
 
-Json or_null(const std::string& text) {
-  return text.empty() ? Json() : Json(text);
-}
-
 Json place_of(const Located& located, const LocateSource& source) {
   if (located.file.empty()) return {};
   Json place = place_json(located, source);
   place["generated"] = is_generated_source(located.file);
-  place["path"] = or_null(located.path);
-  place["url"] = or_null(located.url);
+  place["path"] = text_or_null(located.path);
+  place["url"] = text_or_null(located.url);
   return place;
 }
 
 Json json_of(const Located& located, const LocateSource& source) {
   Json object;
   object["kind"] = name_of(located.kind);
-  object["role"] = or_null(located.role);
-  object["key"] = or_null(located.key);
+  object["role"] = text_or_null(located.role);
+  object["key"] = text_or_null(located.key);
   object["name"] = located.name;
-  object["parameters"] = or_null(located.parameters);
-  object["symbol"] = or_null(located.symbol);
+  object["parameters"] = text_or_null(located.parameters);
+  object["symbol"] = text_or_null(located.symbol);
   object["source"] = place_of(located, source);
-  object["library"] = or_null(located.library);
+  object["library"] = text_or_null(located.library);
   if (located.call_line != 0) object["call"] = call_json(located, source);
   if (!located.note.empty()) object["note"] = located.note;
   if (located.left_out != 0) object["left_out"] = located.left_out;
@@ -53,7 +50,7 @@ Json head(std::string_view query, const LocateSource& source) {
   object["torch"] = source.torch_version.empty()
                         ? Json()
                         : Json{{"version", source.torch_version},
-                               {"git_version", or_null(source.torch_git_version)}};
+                               {"git_version", text_or_null(source.torch_git_version)}};
   object["source"] = source_json(source);
   return object;
 }

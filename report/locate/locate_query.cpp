@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "indexer/store/symbol_key.h"
+#include "platform/ascii_text.h"
 #include "platform/error.h"
 #include "platform/printable_text.h"
 #include "report/model/symbol_name.h"
@@ -15,16 +16,9 @@
 namespace optrace {
 namespace {
 
-constexpr std::size_t kMaxNameLength = 64
-                                       << 10;  // Bytes; the longest symbol of torch 2.6 has 9,000.
+// Bytes; the longest symbol of torch 2.6 has 9,000.
+constexpr std::size_t kMaxQueryLength = 64 << 10;
 constexpr std::string_view kSymInt = "_symint";
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n";
-  const std::size_t first = text.find_first_not_of(kSpace);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
-}
 
 bool is_word_character(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '$';
@@ -164,7 +158,7 @@ NameQuery parse_name(std::string_view given) {
       "at::native::convolution.";
   const std::string_view text = trimmed(given);
   if (text.empty()) throw Error(ExitStatus::usage, "no name given", kRemedy);
-  if (text.size() > kMaxNameLength) {
+  if (text.size() > kMaxQueryLength) {
     throw Error(ExitStatus::usage,
                 fmt::format("a name of {} bytes is longer than any name of PyTorch", text.size()),
                 kRemedy);

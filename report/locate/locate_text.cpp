@@ -18,10 +18,8 @@
 namespace optrace {
 namespace {
 
-constexpr std::string_view kDim = "2";
-constexpr std::string_view kBold = "1";
-constexpr std::size_t kIndent = 2;          // Columns per level.
-constexpr std::size_t kMaxNameLength = 96;  // Used if the width is unlimited.
+constexpr std::size_t kIndent = 2;         // Columns per level.
+constexpr std::size_t kMaxNameWidth = 96;  // Used if the width is unlimited.
 constexpr std::size_t kMinNameWidth = 24;
 
 struct Row {
@@ -118,7 +116,7 @@ class TextWriter {
       names = std::max(names, columns(row.name));
       locations = std::max(locations, columns(row.location));
     }
-    std::size_t room = kMaxNameLength;
+    std::size_t room = kMaxNameWidth;
     // The columns that a terminal has left for the names. A location is never shortened.
     const std::size_t taken = labels + 2 + 2 + locations;
     if (options_.width > taken) room = std::max(kMinNameWidth, options_.width - taken);
@@ -127,7 +125,7 @@ class TextWriter {
     std::string text;
     for (const Row& row : rows_) {
       std::string line(row.level * kIndent, ' ');
-      line += options_.style.paint(row.label, row.level == 0 ? "36" : kDim);
+      line += options_.style.paint(row.label, row.level == 0 ? kCyan : kDim);
       line.append(labels + 2 - row.level * kIndent - columns(row.label), ' ');
       const std::string name = shorten_middle(row.name, room);
       line += options_.style.paint(name, row.level == 0 ? kBold : "");

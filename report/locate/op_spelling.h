@@ -21,6 +21,9 @@ struct OpName {
 };
 OpName split_op_name(std::string_view name);
 
+/// Bytes of an op's name, at most; the longest of torch 2.6 has 75.
+inline constexpr std::size_t kMaxOpNameLength = 200;
+
 /// The op that a user's spelling stands for.
 struct SpelledOp {
   std::string name;                    ///< `aten::conv2d`; empty if the spelling is not an op.

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "platform/ascii_text.h"
+
 namespace optrace {
 namespace {
 
@@ -19,10 +21,6 @@ constexpr auto kKeywords = std::to_array<std::string_view>(
 bool is_name_start(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
          static_cast<unsigned char>(c) >= 0x80;
-}
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
 }
 
 bool is_string_prefix(std::string_view word) {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "platform/ascii_text.h"
 #include "platform/printable_text.h"
 #include "report/locate/python_source.h"
 
@@ -42,10 +43,6 @@ constexpr auto kCppKeywords =
 bool is_word_start(char c) {
   return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_' ||
          static_cast<unsigned char>(c) >= 0x80;
-}
-
-bool is_digit(char c) {
-  return std::isdigit(static_cast<unsigned char>(c)) != 0;
 }
 
 class Scanner {
@@ -170,15 +167,15 @@ class Scanner {
 std::string_view colour_of(SourceTokenKind kind) {
   switch (kind) {
     case SourceTokenKind::keyword:
-      return "35";
+      return kMagenta;
     case SourceTokenKind::string:
-      return "32";
+      return kGreen;
     case SourceTokenKind::comment:
-      return "2";
+      return kDim;
     case SourceTokenKind::preprocessor:
-      return "33";
+      return kYellow;
     case SourceTokenKind::number:
-      return "36";
+      return kCyan;
     case SourceTokenKind::plain:
     case SourceTokenKind::name:
       break;

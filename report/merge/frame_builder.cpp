@@ -23,6 +23,7 @@
 #include "report/model/layers.h"
 #include "report/model/recorded_variables.h"
 #include "report/model/returned_values.h"
+#include "report/model/symbol_name.h"
 #include "tracer/probes/function_roles.h"
 
 namespace optrace {
@@ -34,9 +35,7 @@ constexpr std::string_view kUnboxedKernel = "c10::impl::wrap_kernel_functor_unbo
 // Returns true for torchgen's wrappers (`wrapper_CPU_add`). A kernel called by one belongs to its
 // op.
 bool is_wrapper(std::string_view name) {
-  const std::size_t at = name.rfind("::");
-  const std::string_view last = at == std::string_view::npos ? name : name.substr(at + 2);
-  return last.starts_with("wrapper_");
+  return unqualified_name(name).starts_with("wrapper_");
 }
 
 // ATen compiles files of aten/src/ATen/native/cpu once for each CPU capability, as copies named

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "report/model/json_or_null.h"
 #include "report/model/process_names.h"
 
 namespace optrace {
@@ -14,10 +15,6 @@ using Json = nlohmann::json;
 // Ranks and process ids that the frames of a report list in total. A list of 1,023 ranks in each of
 // 10,000 frames has fewer.
 constexpr std::size_t kMaxNames = std::size_t{1} << 24U;
-
-Json or_null(const std::optional<std::uint64_t>& value) {
-  return value ? Json(*value) : Json();
-}
 
 // Returns the name of a frame for use in a sentence.
 std::string shown(const Frame& frame) {
@@ -56,7 +53,7 @@ FrameProcesses::FrameProcesses(const Trace& trace, MergedProcesses merged)
 Json FrameProcesses::processes() const {
   Json list = Json::array();
   for (const MergedProcess& process : merged_.processes)
-    list.push_back({{"id", or_null(process.id)}, {"rank", or_null(process.rank)}});
+    list.push_back({{"id", number_or_null(process.id)}, {"rank", number_or_null(process.rank)}});
   return list;
 }
 

@@ -13,6 +13,7 @@
 
 #include "platform/error.h"
 #include "report/model/json_fields.h"
+#include "report/model/json_or_null.h"
 
 namespace optrace {
 namespace {
@@ -50,10 +51,6 @@ std::optional<std::uint64_t> optional_number(const Json& object, const char* key
   const auto found = object.find(key);
   if (found == object.end() || !found->is_number_unsigned()) return std::nullopt;
   return found->get<std::uint64_t>();
-}
-
-Json or_null(const std::optional<std::uint64_t>& value) {
-  return value ? Json(*value) : Json();
 }
 
 MergedProcess read_process(const Json& value) {
@@ -210,8 +207,8 @@ std::optional<MergedProcesses> read_merged_processes(const Trace& trace) {
 nlohmann::json merged_processes_json(MergedProcesses& merged, const std::vector<TracePath>& paths) {
   Json processes = Json::array();
   for (const MergedProcess& process : merged.processes)
-    processes.push_back({{"rank", or_null(process.rank)},
-                         {"id", or_null(process.id)},
+    processes.push_back({{"rank", number_or_null(process.rank)},
+                         {"id", number_or_null(process.id)},
                          {"digest", fmt::format("{:016x}", process.digest)},
                          {"threads", process.threads}});
   const EvenPatterns even(merged.patterns, merged.processes.size());

@@ -10,7 +10,7 @@ namespace optrace {
 namespace {
 
 // The properties that distinguish the children of one path.
-struct PathKey {
+struct ReportPathKey {
   std::uint32_t parent;
   std::uint32_t thread;
   std::uint32_t what;
@@ -21,10 +21,10 @@ struct PathKey {
   std::uint32_t implementation;
   std::uint32_t boxed;
   std::uint32_t kind;  // ReportPath::kind times two, plus one for a tail call.
-  bool operator==(const PathKey&) const = default;
+  bool operator==(const ReportPathKey&) const = default;
 };
 
-PathKey key_of(const ReportPath& path) {
+ReportPathKey key_of(const ReportPath& path) {
   return {.parent = path.parent,
           .thread = path.parent == kNone ? path.thread : 0,
           .what = path.what,
@@ -37,8 +37,8 @@ PathKey key_of(const ReportPath& path) {
           .kind = static_cast<std::uint32_t>(path.kind) * 2 + (path.tail_call ? 1U : 0U)};
 }
 
-std::uint64_t hash_of(const PathKey& key) {
-  static_assert(std::has_unique_object_representations_v<PathKey>);
+std::uint64_t hash_of(const ReportPathKey& key) {
+  static_assert(std::has_unique_object_representations_v<ReportPathKey>);
   return XXH3_64bits(&key, sizeof key);
 }
 std::uint32_t tag_of(std::uint64_t hash) {
@@ -53,7 +53,7 @@ CodePosition position_of(const TracePath& path) {
 
 std::uint32_t ReportPathSet::add(ReportPath path) {
   if (paths_.size() * 2 >= slots_.size()) grow(std::max<std::size_t>(1024, slots_.size() * 2));
-  const PathKey key = key_of(path);
+  const ReportPathKey key = key_of(path);
   const std::uint64_t hash = hash_of(key);
   Slot* const slot = find(hash, [&](std::uint32_t place) { return key_of(paths_[place]) == key; });
   if (slot->place == kNone) {

@@ -213,12 +213,12 @@ class MergedMeta {
 };
 
 /// Identifies a path among those of all traces.
-struct PathKey {
+struct TracePathKey {
   std::uint32_t parent, what, line, column, end_line, end_column, builtin, call_offset, caused_by;
   std::uint32_t kind;  ///< TracePath::kind times two, plus one for a tail call.
-  bool operator==(const PathKey&) const = default;
+  bool operator==(const TracePathKey&) const = default;
 };
-static_assert(std::has_unique_object_representations_v<PathKey>);
+static_assert(std::has_unique_object_representations_v<TracePathKey>);
 
 /// All processes so far took the path equally often.
 constexpr std::uint32_t kEven = kNone;
@@ -424,7 +424,7 @@ class TraceMerge::State {
       const std::uint32_t what = identity_of(path, trace, details);
       // A report ignores a cause that comes later.
       const bool is_caused = path.caused_by != kNone && path.caused_by < i;
-      const PathKey key{
+      const TracePathKey key{
           .parent = at_or_none(places_, path.parent),
           .what = what,
           .line = path.line,
@@ -454,7 +454,7 @@ class TraceMerge::State {
   }
 
   /// Returns the path with this key, which is probably the one that came after `last` before.
-  std::uint32_t find_or_add(const PathKey& key, std::uint32_t last) {
+  std::uint32_t find_or_add(const TracePathKey& key, std::uint32_t last) {
     std::uint32_t& next = last == kNone ? first_path_ : origins_[last].next;
     if (next < keys_of_.size() && keys_of_[next] == key) return next;
     const std::uint64_t hash = XXH3_64bits(&key, sizeof key);
@@ -479,7 +479,7 @@ class TraceMerge::State {
     constexpr std::size_t kSmallest = 1024;
     slots_.assign(std::max(slots_.size() * 2, kSmallest), kNone);
     for (std::uint32_t place = 0; place < keys_of_.size(); ++place) {
-      std::size_t at = XXH3_64bits(&keys_of_[place], sizeof(PathKey)) & (slots_.size() - 1);
+      std::size_t at = XXH3_64bits(&keys_of_[place], sizeof(TracePathKey)) & (slots_.size() - 1);
       while (slots_[at] != kNone) at = (at + 1) & (slots_.size() - 1);
       slots_[at] = place;
     }
@@ -789,7 +789,7 @@ class TraceMerge::State {
       taken_.processes.push_back(processes_[process]);
     trace.paths.reserve(paths_.size());
     for (const std::uint32_t number : order) {
-      const PathKey& key = keys_of_[number];
+      const TracePathKey& key = keys_of_[number];
       TracePath path = std::move(paths_[number]);
       path.tail_call = key.kind % 2 != 0;
       path.parent = at_or_none(places, key.parent);
@@ -884,9 +884,9 @@ class TraceMerge::State {
   std::vector<std::uint32_t> ops_;  // The op of each record.
   std::map<std::string, std::uint32_t> op_numbers_;
   std::vector<TracePath> paths_;
-  std::vector<PathKey> keys_of_;      // Parallel to `paths_`.
-  std::vector<PathOrigin> origins_;   // Parallel to `paths_`.
-  std::vector<std::uint32_t> slots_;  // Paths by key: open addressing, half full at most.
+  std::vector<TracePathKey> keys_of_;  // Parallel to `paths_`.
+  std::vector<PathOrigin> origins_;    // Parallel to `paths_`.
+  std::vector<std::uint32_t> slots_;   // Paths by key: open addressing, half full at most.
   std::uint32_t first_path_ = 0;
   CallPatterns patterns_;  // Of processes in the order of addition.
   std::size_t live_patterns_ = 0;

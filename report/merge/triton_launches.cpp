@@ -25,7 +25,8 @@ constexpr auto kBenchmarks =
                                      "triton.runtime.autotuner.Autotuner."});
 constexpr auto kBenchmark = std::to_array<std::string_view>({"bench", "_bench"});
 
-struct Above {
+// The innermost call that generated code makes, above a frame's children.
+struct GeneratedCall {
   const Frame* generated = nullptr;  // The innermost function of a generated file.
   const Frame* called = nullptr;     // What that one calls.
   bool benchmark = false;
@@ -86,7 +87,7 @@ void add_common(const std::vector<const TritonConfiguration*>& configurations, J
     if (common.contains(key) && !common[key].empty()) launch[key] = std::move(common[key]);
 }
 
-void note_kernel(Frame& frame, const Above& above, const TritonKernel& kernel) {
+void note_kernel(Frame& frame, const GeneratedCall& above, const TritonKernel& kernel) {
   if (!kernel.file.empty()) {
     FrameSource source;
     source.file = kernel.file;
@@ -111,7 +112,7 @@ void note_kernel(Frame& frame, const Above& above, const TritonKernel& kernel) {
 
 void note_triton_kernels(Report& report, const TritonKernels& kernels) {
   if (kernels.empty()) return;
-  walk_frames(report.roots, Above{}, [&](Frame& frame, Above above) {
+  walk_frames(report.roots, GeneratedCall{}, [&](Frame& frame, GeneratedCall above) {
     if (above.generated != nullptr && above.called == nullptr) above.called = &frame;
     if (frame.layer == Layer::device) {
       const std::string file = above.generated != nullptr ? above.generated->source->file : "";

@@ -20,7 +20,7 @@ namespace optrace {
 namespace {
 
 constexpr std::string_view kArrow = "→ ";
-constexpr std::size_t kMaxDepth = 16;
+constexpr std::size_t kMaxSearchDepth = 16;
 constexpr std::size_t kMaxDecisions = 24;
 
 std::string returned_by(const Frame& frame) {
@@ -47,15 +47,14 @@ bool has_named_value(const Frame& frame) {
 }
 
 /// Returns `use_cudnn` for `at::native::ConvParams<…>::use_cudnn`.
-std::string last_name(std::string_view qualified) {
+std::string unqualified_short_name(std::string_view qualified) {
   std::string name = short_name(qualified);
   for (constexpr std::string_view kArguments = "<…>";;) {
     const std::size_t at = name.find(kArguments);
     if (at == std::string::npos) break;
     name.erase(at, kArguments.size());
   }
-  const std::size_t scope = name.rfind("::");
-  return scope == std::string::npos ? name : name.substr(scope + 2);
+  return std::string(unqualified_name(name));
 }
 
 /// Returns the outermost choice at or below a frame, in the order of calls; null if there is none.
@@ -65,7 +64,7 @@ const Frame* find_choice(const Frame& frame) {
     const auto [at, depth] = pending.back();
     pending.pop_back();
     if (is_choice(*at)) return at;
-    if (depth == kMaxDepth) continue;
+    if (depth == kMaxSearchDepth) continue;
     for (auto child = at->children.rbegin(); child != at->children.rend(); ++child)
       pending.emplace_back(&*child, depth + 1);
   }
@@ -81,8 +80,8 @@ std::vector<std::string> decisions_below(const Frame& frame) {
     const auto [at, depth] = pending.back();
     pending.pop_back();
     if (at != &frame && has_named_value(*at))
-      texts.push_back(fmt::format("{} {}", last_name(at->name), returned_by(*at)));
-    if (depth == kMaxDepth) continue;
+      texts.push_back(fmt::format("{} {}", unqualified_short_name(at->name), returned_by(*at)));
+    if (depth == kMaxSearchDepth) continue;
     for (auto child = at->children.rbegin(); child != at->children.rend(); ++child)
       pending.emplace_back(&*child, depth + 1);
   }
@@ -95,7 +94,7 @@ std::vector<std::string> decisions_not_seen(const Frame& frame) {
   std::vector<std::string> texts;
   for (const nlohmann::json& one : list_at(frame.detail, "not_seen"))
     if (one.is_object())
-      texts.push_back(fmt::format("{} (:{}{})", last_name(text_at(one, "name")),
+      texts.push_back(fmt::format("{} (:{}{})", unqualified_short_name(text_at(one, "name")),
                                   one.value("exact", false) ? "" : "~", one.value("line", 0)));
   return texts;
 }
@@ -117,7 +116,7 @@ void add_decisions_not_seen(Frame& frame, std::span<const CalledDecision> decisi
   nlohmann::json not_seen = nlohmann::json::array();
   for (const CalledDecision& decision : decisions) {
     const bool seen = std::ranges::any_of(frame.children, [&](const Frame& child) {
-      return last_name(child.name) == last_name(decision.name);
+      return unqualified_short_name(child.name) == unqualified_short_name(decision.name);
     });
     if (!seen)
       not_seen.push_back(
@@ -139,7 +138,7 @@ std::string decision_note(const Frame& frame, const Frame* parent) {
       choice = nullptr;
   }
   if (choice == nullptr) return {};
-  std::string note = fmt::format("because {}", last_name(choice->name));
+  std::string note = fmt::format("because {}", unqualified_short_name(choice->name));
   if (const std::string place = short_place(*choice); !place.empty())
     note += fmt::format(" ({})", place);
   note += " returned " + returned_by(*choice);

@@ -119,16 +119,16 @@ std::optional<Origin> GeneratedCode::origin_of(const std::string& file, std::uin
 }
 
 const GeneratedCode::Kernels& GeneratedCode::kernels_in(const std::string& file) const {
-  static const Kernels kNone;
+  static const Kernels kNoKernels;
   const File* const generated = find(file);
-  return generated == nullptr ? kNone : generated->kernels;
+  return generated == nullptr ? kNoKernels : generated->kernels;
 }
 
 const std::vector<GeneratedCode::NotFused>& GeneratedCode::not_fused_in(
     const std::string& file) const {
-  static const std::vector<NotFused> kNone;
+  static const std::vector<NotFused> kNothing;
   const File* const generated = find(file);
-  return generated == nullptr ? kNone : generated->not_fused;
+  return generated == nullptr ? kNothing : generated->not_fused;
 }
 
 }  // namespace optrace

@@ -31,9 +31,7 @@ constexpr auto kAccessors = std::to_array<std::string_view>(
 
 bool is_accessor(std::string_view symbol) {
   const std::string name = qualified_name(symbol);
-  const std::size_t scope = name.rfind("::");
-  return std::ranges::count(kAccessors,
-                            std::string_view(name).substr(scope == name.npos ? 0 : scope + 2)) != 0;
+  return std::ranges::count(kAccessors, unqualified_name(name)) != 0;
 }
 
 /// Returns true for functions of the bindings for Python, whose null pointers are exceptions: one

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "report/model/json_fields.h"
+#include "report/model/symbol_name.h"
 
 namespace optrace {
 namespace {
@@ -20,12 +21,6 @@ json value_of(const ResultType& type, const ReturnedValue& read) {
   if (read.is_empty) return nullptr;
   if (type.value_form == ResultForm::boolean) return read.number != 0;
   return read.number;
-}
-
-/// Returns `ConvBackend` for `at::native::ConvBackend`.
-std::string_view last_name(std::string_view name) {
-  const auto scope = name.rfind("::");
-  return scope == std::string_view::npos ? name : name.substr(scope + 2);
 }
 
 }  // namespace
@@ -75,7 +70,7 @@ std::string value_text(const json& value, const std::string& type) {
   const auto number = value.find("value");
   if (name.empty()) return number == value.end() ? "?" : number->dump();
   const bool has_scope = is_enumerator(value, type) && type.find('<') == std::string::npos;
-  return has_scope ? fmt::format("{}::{}", last_name(type), name) : name;
+  return has_scope ? fmt::format("{}::{}", unqualified_name(type), name) : name;
 }
 
 DecidedValues decided_values(const json& detail, std::uint64_t calls) {

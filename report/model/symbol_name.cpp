@@ -264,6 +264,11 @@ std::string shorten_middle(std::string_view text, std::size_t width) {
   return shortened;
 }
 
+std::string_view unqualified_name(std::string_view name) {
+  const std::size_t scope = name.rfind("::");
+  return scope == std::string_view::npos ? name : name.substr(scope + 2);
+}
+
 std::string_view nested_name(std::string_view symbol) {
   if (!symbol.starts_with("_ZN")) return {};
   symbol.remove_prefix(3);

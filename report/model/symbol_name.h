@@ -24,6 +24,10 @@ std::string qualified_name_of_demangled(std::string_view demangled);
 /// symbols that are not nested names.
 std::string_view nested_name(std::string_view symbol);
 
+/// Returns what follows the last `::` of a name: `ConvBackend` for `at::native::ConvBackend`. The
+/// result is valid as long as `name`.
+std::string_view unqualified_name(std::string_view name);
+
 /// Returns a symbol's parameters in source form, `(at::Tensor const&, c10::ArrayRef<long>)`, with
 /// the standard library's string types under their short names. Empty if the symbol has none.
 std::string parameters_of(std::string_view symbol);

@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::string_view kBeginning = R"({"tensors":[)";
-constexpr int kMaxDepth = 1000;  // Of calls in calls.
+constexpr int kMaxCallDepth = 1000;  // Of calls in calls.
 
 std::int64_t signed_at(const Json& object, const char* key) {
   const auto found = object.find(key);

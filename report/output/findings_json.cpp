@@ -7,18 +7,18 @@
 namespace optrace {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-Json json_of(const FindingRule& rule) {
+OrderedJson json_of(const FindingRule& rule) {
   return {{"name", rule.name}, {"title", rule.title}, {"why", rule.why}, {"remedy", rule.remedy}};
 }
 
-Json json_of(const Frame& frame) {
+OrderedJson json_of(const Frame& frame) {
   return {{"layer", name_of(frame.layer)}, {"name", frame_name(frame)}, {"calls", frame.calls}};
 }
 
-Json json_of(const Finding& finding) {
-  Json object;
+OrderedJson json_of(const Finding& finding) {
+  OrderedJson object;
   object["rule"] = finding.rule->name;
   object["message"] = finding.message;
   object["why"] = finding.rule->why;
@@ -28,16 +28,16 @@ Json json_of(const Finding& finding) {
   object["function"] = finding.function;
   object["cost_ns"] = finding.cost_ns;
   object["calls"] = finding.calls;
-  object["evidence"] = Json::array();
+  object["evidence"] = OrderedJson::array();
   for (const Frame* const frame : finding.evidence) object["evidence"].push_back(json_of(*frame));
   return object;
 }
 
 template <class Values>
 std::string document(const char* key, const Values& values) {
-  Json object;
+  OrderedJson object;
   object["schema"] = "optrace.findings/1";
-  object[key] = Json::array();
+  object[key] = OrderedJson::array();
   for (const auto& value : values) object[key].push_back(json_of(value));
   return write_json(object, 1) + '\n';
 }

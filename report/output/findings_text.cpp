@@ -9,7 +9,6 @@
 #include "report/model/frame_name.h"
 #include "report/output/findings_output.h"
 #include "report/output/readable_numbers.h"
-#include "report/output/report_header.h"
 
 namespace optrace {
 namespace {

@@ -14,10 +14,8 @@ namespace optrace {
 namespace {
 
 // SGR codes in the order of Layer.
-constexpr std::array<std::string_view, kLayers> kLayerColours = {"36", "35",   "33", "32", "1",
-                                                                 "31", "1;31", "2",  "34"};
-constexpr std::string_view kDim = "2";
-constexpr std::string_view kBold = "1";
+constexpr std::array<std::string_view, kLayers> kLayerColours = {
+    kCyan, kMagenta, kYellow, kGreen, kBold, kRed, "1;31", kDim, kBlue};
 
 // Limits of the aligned columns; longer texts run over them. Without limits, one long name would
 // add as many spaces to every line.

@@ -7,9 +7,9 @@
 namespace optrace {
 namespace {
 
-constexpr std::uint32_t kAround = 3;                     // Lines before and after.
-constexpr std::size_t kMaxSize = std::size_t{2} << 20U;  // Bytes of all excerpts.
-constexpr std::size_t kMaxLine = 400;                    // Bytes of a line.
+constexpr std::uint32_t kAround = 3;                            // Lines before and after.
+constexpr std::size_t kMaxExcerptSize = std::size_t{2} << 20U;  // Bytes of all excerpts.
+constexpr std::size_t kMaxLine = 400;                           // Bytes of a line.
 constexpr std::string_view kCut = "...";
 
 std::string cut(std::string line) {
@@ -40,7 +40,7 @@ void PageExcerpts::need(const std::string& file, std::uint32_t line) {
 
 void PageExcerpts::read(const ExcerptSources& sources) {
   for (auto& [name, file] : files_) {
-    if (size_ >= kMaxSize) return;
+    if (size_ >= kMaxExcerptSize) return;
     const std::filesystem::path path = path_of(name, sources);
     if (path.empty()) continue;
     if (auto lines = read_source_lines(path)) read_file(name, file, std::move(*lines));
@@ -55,7 +55,7 @@ void PageExcerpts::read_file(const std::string& name, NeededFile& file,
     if (excerpt != nullptr) file.excerpts[static_cast<std::uint32_t>(taken)] = excerpts_.size();
   };
   for (const std::uint32_t line : file.lines) {
-    if (line > lines.size() || size_ >= kMaxSize) break;
+    if (line > lines.size() || size_ >= kMaxExcerptSize) break;
     const std::size_t first = line > kAround ? line - kAround : 1;
     const std::size_t last = std::min<std::size_t>(line + std::size_t{kAround}, lines.size());
     if (excerpt == nullptr || first > taken + 1) {

@@ -10,11 +10,6 @@
 
 namespace optrace {
 
-/// SGR codes, for TerminalStyle::paint().
-inline constexpr std::string_view kDim = "2";
-inline constexpr std::string_view kBold = "1";
-inline constexpr std::string_view kWarning = "33";
-
 /// Returns a line without its end: a name in the column of labels, and a value.
 std::string field_line(std::string_view name, std::string_view content, const TerminalStyle& style);
 

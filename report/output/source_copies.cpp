@@ -13,7 +13,7 @@
 namespace optrace {
 namespace {
 
-constexpr std::uintmax_t kMaxSize = std::uintmax_t{4} << 20U;
+constexpr std::uintmax_t kMaxSourceSize = std::uintmax_t{4} << 20U;
 
 constexpr auto kSuffixes =
     std::to_array<std::string_view>({".py", ".pyi", ".pyx", ".c", ".cc", ".cpp", ".cxx", ".cu",
@@ -23,7 +23,7 @@ bool is_readable_source(const std::filesystem::path& file) {
   std::error_code failed;
   return std::ranges::find(kSuffixes, file.extension().string()) != kSuffixes.end() &&
          std::filesystem::is_regular_file(file, failed) &&
-         std::filesystem::file_size(file, failed) <= kMaxSize && !failed;
+         std::filesystem::file_size(file, failed) <= kMaxSourceSize && !failed;
 }
 
 std::vector<std::string> lines_of(std::string_view text) {
@@ -71,7 +71,7 @@ std::optional<std::vector<std::string>> read_source_lines(const std::filesystem:
   if (!is_readable_source(file)) return std::nullopt;
   try {
     const MappedFile mapped(file, MappedFile::Trust::none);
-    if (mapped.size() > kMaxSize) return std::nullopt;
+    if (mapped.size() > kMaxSourceSize) return std::nullopt;
     const std::span<const std::byte> bytes = mapped.bytes();
     return lines_of({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   } catch (const Error&) {

@@ -13,7 +13,6 @@
 namespace optrace {
 namespace {
 
-constexpr std::string_view kBold = "1";
 constexpr std::size_t kMaxRows = 40;    // Of one table.
 constexpr std::size_t kMaxHolders = 5;  // Storages of a peak.
 

@@ -4,16 +4,13 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/json_writer.h"
+#include "report/model/json_or_null.h"
 #include "report/source_compare/source_comparison_output.h"
 
 namespace optrace {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json text_or_null(const std::string& text) {
-  return text.empty() ? Json() : Json(text);
-}
 
 Json place_or_null(const std::string& file, std::uint32_t line) {
   if (file.empty()) return {};

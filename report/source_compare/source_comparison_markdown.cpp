@@ -31,12 +31,12 @@ std::string code(std::string_view text) {
   return fmt::format("{}{}{}{}{}", fence, space, escaped, space, fence);
 }
 
-std::string place_of(const std::string& file, std::uint32_t line) {
+std::string place_in_brackets(const std::string& file, std::uint32_t line) {
   return file.empty() ? std::string()
                       : fmt::format(" ({})", code(fmt::format("{}:{}", file, line)));
 }
 
-std::string described(const ComparedSource& source) {
+std::string source_markdown(const ComparedSource& source) {
   std::string text = fmt::format("torch {}", code(source.torch_version));
   if (!source.git_version.empty()) text += fmt::format(", commit {}", code(source.git_version));
   return text;
@@ -48,7 +48,7 @@ void list_declared(std::string& text, const std::vector<ComparedOp>& ops, std::s
   for (const ComparedOp& op : ops)
     text +=
         fmt::format("- {}{}{}\n", code(op.name), op.schema.empty() ? "" : ": " + code(op.schema),
-                    place_of(op.file, op.line));
+                    place_in_brackets(op.file, op.line));
 }
 
 std::string table_of(const std::vector<OpChange>& changes) {
@@ -65,7 +65,7 @@ void list_decompositions(std::string& text, const std::vector<PythonDecompositio
   if (list.empty()) return;
   text += fmt::format("\n## {} ({})\n\n", what, list.size());
   for (const PythonDecomposition& one : list)
-    text += fmt::format("- {}{}\n", code(one.name), place_of(one.file, one.line));
+    text += fmt::format("- {}{}\n", code(one.name), place_in_brackets(one.file, one.line));
 }
 
 }  // namespace
@@ -74,7 +74,7 @@ std::string to_markdown(const SourceComparison& comparison, const ComparedSource
                         const ComparedSource& second) {
   std::string text =
       fmt::format("# What changed from {} to {}\n\nBefore: {}  \nAfter: {}\n", code(first.label),
-                  code(second.label), described(first), described(second));
+                  code(second.label), source_markdown(first), source_markdown(second));
   for (const std::string& lacking : comparison.not_compared)
     text += fmt::format("\nIncomplete: {}.\n", code(lacking));
   if (comparison.differences() == 0) return text + "\nNo difference.\n";

@@ -13,11 +13,7 @@
 namespace optrace {
 namespace {
 
-constexpr std::string_view kRed = "31";
-constexpr std::string_view kGreen = "32";
-constexpr std::string_view kDim = "2";
-
-std::string described(const ComparedSource& source) {
+std::string source_line(const ComparedSource& source) {
   std::string text = printable(source.label) + ": torch " + printable(source.torch_version);
   if (!source.git_version.empty())
     text += ", commit " + printable(source.git_version.substr(0, 12));
@@ -37,7 +33,7 @@ std::string line_of(const OpChange& change) {
   return fmt::format("    {}: {} → {}\n", what, value(change.before), value(change.after));
 }
 
-std::string place_of(const std::string& file, std::uint32_t line) {
+std::string place_after_name(const std::string& file, std::uint32_t line) {
   return file.empty() ? std::string() : fmt::format("  {}:{}", printable(file), line);
 }
 
@@ -54,7 +50,7 @@ void list_declared(std::string& text, const std::vector<ComparedOp>& ops, std::s
     const std::string_view space = std::string_view(op.name).substr(0, scope);
     const std::string shown = op.schema.empty() ? op.name : fmt::format("{}::{}", space, op.schema);
     text += fmt::format("  {} {}{}\n", style.paint(sign, colour), value(shown),
-                        style.paint(place_of(op.file, op.line), kDim));
+                        style.paint(place_after_name(op.file, op.line), kDim));
   }
 }
 
@@ -63,14 +59,14 @@ void list_decompositions(std::string& text, const std::vector<PythonDecompositio
                          const TerminalStyle& style) {
   for (const PythonDecomposition& one : list)
     text += fmt::format("  {} {}{}\n", style.paint(sign, colour), printable(one.name),
-                        style.paint(place_of(one.file, one.line), kDim));
+                        style.paint(place_after_name(one.file, one.line), kDim));
 }
 
 }  // namespace
 
 std::string to_text(const SourceComparison& comparison, const ComparedSource& first,
                     const ComparedSource& second, const TerminalStyle& style) {
-  std::string text = fmt::format("- {}\n+ {}\n", described(first), described(second));
+  std::string text = fmt::format("- {}\n+ {}\n", source_line(first), source_line(second));
   list_declared(text, comparison.removed, "Ops removed", "-", kRed, style);
   list_declared(text, comparison.added, "Ops added", "+", kGreen, style);
   if (!comparison.changed.empty()) text += heading("Ops changed", comparison.changed.size());

@@ -9,7 +9,6 @@
 #include "platform/printable_text.h"
 #include "platform/private_folder.h"
 #include "report/output/readable_numbers.h"
-#include "report/output/report_header.h"
 
 namespace optrace {
 namespace {

@@ -21,6 +21,7 @@
 #include "report/explain/explain.h"
 #include "report/explain/explain_output.h"
 #include "report/explain/why_not_output.h"
+#include "report/locate/op_spelling.h"
 #include "report/model/source_link.h"
 #include "src/choices/index_choice.h"
 #include "src/choices/local_sources.h"
@@ -36,8 +37,6 @@
 
 namespace optrace {
 namespace {
-
-constexpr std::size_t kMaxNameLength = 200;  // Bytes; the longest of torch 2.6 has 75.
 
 struct ExplainOptions {
   std::string op;
@@ -67,7 +66,7 @@ std::string overload_names(const std::vector<std::string>& overloads) {
 
 SpelledOp find_op(const SourceIndexes& index, const std::string& spelling,
                   const std::string& overload) {
-  if (spelling.empty() || spelling.size() > kMaxNameLength) {
+  if (spelling.empty() || spelling.size() > kMaxOpNameLength) {
     throw Error(ExitStatus::usage,
                 spelling.empty() ? "no op given" : "the op's name is longer than that of any op",
                 "Give the name of an op: `optrace explain conv2d`.");
@@ -165,7 +164,7 @@ void explain_lines(const ExplainOptions& options) {
   say_notices(choice);
   const SourceIndexes index(choice.index, choice.projects);
   const ExplanationSource source = explanation_source(choice);
-  const auto lines = std::make_unique<InputLines>(kMaxNameLength);
+  const auto lines = std::make_unique<InputLines>(kMaxOpNameLength);
   while (const auto line = lines->next()) {
     std::string answer;
     try {
@@ -192,7 +191,7 @@ void refuse_without_backend(const ExplainOptions& options, const CLI::App& comma
   if (options.why_not.empty())
     throw Error(ExitStatus::usage, "--why-not needs the name of a backend",
                 "For example: `optrace explain conv2d --why-not cudnn`.");
-  if (options.why_not.size() > kMaxNameLength)
+  if (options.why_not.size() > kMaxOpNameLength)
     throw Error(ExitStatus::usage, "the backend's name is longer than that of any backend",
                 "For example: `optrace explain conv2d --why-not cudnn`.");
   if (options.op == "-")

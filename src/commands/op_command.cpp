@@ -107,8 +107,7 @@ std::string device_of(const OpOptions& options) {
 
 /// Throws Error(usage) for a name that no op can have.
 void require_op(const OpOptions& options) {
-  constexpr std::size_t kMaxNameLength = 200;  // Bytes; the longest of torch 2.6 has 75.
-  if (options.op.empty() || options.op.size() > kMaxNameLength) {
+  if (options.op.empty() || options.op.size() > kMaxOpNameLength) {
     throw Error(ExitStatus::usage,
                 options.op.empty() ? "no op given" : "the op's name is longer than that of any op",
                 "Give the name of an op: `optrace conv2d`. `optrace --help` has examples.");

@@ -97,7 +97,7 @@ void list(std::string& text, const Items& items, bool all, Describe describe) {
   }
 }
 
-std::string describe(const KernelCoverage::Missing& missing) {
+std::string missing_kernel(const KernelCoverage::Missing& missing) {
   return fmt::format("{} {}: {}", missing.op, missing.key, missing.kernel);
 }
 
@@ -109,13 +109,13 @@ std::string as_text(const IndexChoice& choice, const Coverage& coverage, bool al
                       row("with their definition", coverage.kernels.available()));
   text += fmt::format("  {:<28}{:>9}\n", "identified by registration",
                       coverage.kernels.by_registration);
-  list(text, coverage.kernels.missing, all, describe);
+  list(text, coverage.kernels.missing, all, missing_kernel);
   std::map<std::string_view, std::vector<KernelCoverage::Missing>> by_key;
   for (const auto& missing : coverage.kernels.not_built) by_key[missing.key].push_back(missing);
   for (const auto& [key, missing] : by_key) {
     text += fmt::format("  {} more for {}: its sources are not part of any Linux x86-64 build\n",
                         missing.size(), printable(key));
-    if (all) list(text, missing, all, describe);
+    if (all) list(text, missing, all, missing_kernel);
   }
   for (const auto& library : coverage.libraries) {
     text += fmt::format("\n{}: functions, without template instances\n{}", library.library,

@@ -19,15 +19,15 @@ constexpr std::size_t kIdColumns = 14;
 std::string_view colour_of(CheckState state) {
   switch (state) {
     case CheckState::ok:
-      return "32";  // green
+      return kGreen;
     case CheckState::limited:
-      return "33";  // yellow
+      return kYellow;
     case CheckState::missing:
-      return "31";  // red
+      return kRed;
     case CheckState::skipped:
       break;
   }
-  return "2";  // dim
+  return kDim;
 }
 
 /// Returns the lines of a text, with the further ones indented below the first.

@@ -8,8 +8,6 @@
 namespace optrace {
 namespace {
 
-constexpr TextLook kTitle{.bold = true, .reverse = true};
-
 std::vector<std::string> wrapped(const std::vector<std::string>& lines, std::size_t width,
                                  std::size_t indent) {
   std::vector<std::string> rows;
@@ -46,8 +44,8 @@ void show_page(Screen& screen, const std::string& title, const std::vector<std::
     const std::size_t last = rows.size() > page ? rows.size() - page : 0;
     top = std::min(top, last);
     screen.clear();
-    screen.put(0, 0, std::string(screen.width(), ' '), screen.width(), kTitle);
-    screen.put(0, 0, title, screen.width(), kTitle);
+    screen.put(0, 0, std::string(screen.width(), ' '), screen.width(), kTitleLook);
+    screen.put(0, 0, title, screen.width(), kTitleLook);
     for (std::size_t i = 0; i < page && top + i < rows.size(); ++i)
       screen.put(1 + i, 0, rows[top + i], screen.width(), {});
     screen.put(screen.height() - 1, 0, top < last ? "q back  PageDown more" : "q back",

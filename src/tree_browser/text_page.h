@@ -8,6 +8,9 @@
 
 namespace optrace {
 
+/// How the title in the first row of the screen is shown.
+inline constexpr TextLook kTitleLook{.bold = true, .reverse = true};
+
 /// Shows text over the whole screen until the user leaves it. Long lines are wrapped, and go on
 /// `indent` columns to the right.
 void show_page(Screen& screen, const std::string& title, const std::vector<std::string>& lines,

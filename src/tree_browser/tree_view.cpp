@@ -18,10 +18,9 @@
 namespace optrace {
 namespace {
 
-constexpr TextLook kTitle{.bold = true, .reverse = true};
-constexpr TextLook kPlain{};
-constexpr TextLook kDim{.dim = true};
-constexpr TextLook kBold{.bold = true};
+constexpr TextLook kPlainLook{};
+constexpr TextLook kDimLook{.dim = true};
+constexpr TextLook kBoldLook{.bold = true};
 
 constexpr std::size_t kPanelRows = 9;        // With the line above it.
 constexpr std::size_t kHeightForPanel = 18;  // Of the screen.
@@ -69,7 +68,7 @@ void TreeView::draw(const std::string& message, const FrameSearch* search, const
     screen_.put(1, 0,
                 model_.frames().size() == 0 ? "The report has no frames; with --all, it may."
                                             : "No frame is shown: 0 shows all layers.",
-                screen_.width(), kPlain);
+                screen_.width(), kPlainLook);
   draw_panel();
   const std::size_t last = screen_.height() - 1;
   if (prompt == nullptr) {
@@ -77,14 +76,16 @@ void TreeView::draw(const std::string& message, const FrameSearch* search, const
     screen_.show();
     return;
   }
-  const std::size_t label = screen_.put(last, 0, prompt->label, screen_.width(), kBold);
-  const std::size_t text = screen_.put(last, label, prompt->text, screen_.width() - label, kPlain);
+  const std::size_t label = screen_.put(last, 0, prompt->label, screen_.width(), kBoldLook);
+  const std::size_t text =
+      screen_.put(last, label, prompt->text, screen_.width() - label, kPlainLook);
   screen_.show(last, label + text);
 }
 
 void TreeView::draw_too_small() {
-  screen_.put(0, 0, "too small", screen_.width(), kPlain);
-  screen_.put(1, 0, fmt::format("needs {} x {}", kMinWidth, kMinHeight), screen_.width(), kPlain);
+  screen_.put(0, 0, "too small", screen_.width(), kPlainLook);
+  screen_.put(1, 0, fmt::format("needs {} x {}", kMinWidth, kMinHeight), screen_.width(),
+              kPlainLook);
   screen_.show();
 }
 
@@ -113,9 +114,9 @@ void TreeView::draw_title() {
   const std::size_t width = screen_.width();
   const std::string right = counts();
   const std::size_t taken = std::min(width, columns(right) + 1);
-  screen_.put(0, 0, std::string(width, ' '), width, kTitle);
-  screen_.put(0, 0, title(), width - taken, kTitle);
-  screen_.put(0, width - taken, " " + right, taken, kTitle);
+  screen_.put(0, 0, std::string(width, ' '), width, kTitleLook);
+  screen_.put(0, 0, title(), width - taken, kTitleLook);
+  screen_.put(0, width - taken, " " + right, taken, kTitleLook);
 }
 
 void TreeView::draw_branch(std::size_t screen_row, const TreeRow& row, std::size_t& column,
@@ -143,9 +144,9 @@ void TreeView::draw_row(std::size_t screen_row, std::size_t number, const FrameS
   const std::size_t width = screen_.width();
   TextLook look = TextLook::of_sgr(layer_colour(line.layer));
   look.reverse = selected;
-  TextLook dim = kDim;
+  TextLook dim = kDimLook;
   dim.reverse = selected;
-  TextLook bold = kBold;
+  TextLook bold = kBoldLook;
   bold.reverse = selected;
   if (selected) screen_.put(screen_row, 0, std::string(width, ' '), width, look);
 
@@ -186,24 +187,24 @@ void TreeView::draw_panel() {
   std::size_t at = screen_.height() - 1 - rows;
   std::string rule;
   for (std::size_t i = 0; i < screen_.width(); ++i) rule += "─";
-  screen_.put(at, 0, rule, screen_.width(), kDim);
+  screen_.put(at, 0, rule, screen_.width(), kDimLook);
   const std::vector<std::string> lines = detail_lines(report_, model_);
   for (std::size_t i = 0; i + 1 < rows && i < lines.size(); ++i)
-    screen_.put(++at, 0, lines[i], screen_.width(), kPlain);
+    screen_.put(++at, 0, lines[i], screen_.width(), kPlainLook);
 }
 
 void TreeView::draw_last_row(const std::string& message) {
   const std::size_t height = screen_.height(), width = screen_.width();
   if (message.empty()) {
-    screen_.put(height - 1, 0, kHints, width, kDim);
+    screen_.put(height - 1, 0, kHints, width, kDimLook);
     return;
   }
   const std::vector<std::string> rows = wrapped_line(message, width);
   const std::size_t shown = std::min(rows.size(), kMaxMessage);
   for (std::size_t i = 0; i < shown; ++i) {
     const std::size_t row = height - shown + i;
-    screen_.put(row, 0, std::string(width, ' '), width, kPlain);
-    screen_.put(row, 0, rows[i], width, kBold);
+    screen_.put(row, 0, std::string(width, ' '), width, kPlainLook);
+    screen_.put(row, 0, rows[i], width, kBoldLook);
   }
 }
 
