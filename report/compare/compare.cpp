@@ -16,7 +16,6 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "platform/glob.h"
 #include "report/compare/call_difference.h"
 #include "report/compare/compared_step.h"
 #include "report/compare/frame_matcher.h"
@@ -32,9 +31,6 @@ namespace {
 /// The keys of detail that record decisions. Tensor sizes and counts are not decisions.
 constexpr auto kDecisions = std::to_array<const char*>(
     {"dispatch_key", "kernel", "dispatch", "cpu_capability", "implementation"});
-
-// The frames above every module's forward().
-constexpr std::string_view kModuleCalls = "torch.nn.modules.module.Module._*call_impl";
 
 /// Removes the parts of a text that differ from build to build, which are folders, lines, and the
 /// numbers of generated files: `RegisterCPU.cpp [kernel]` for `registered at
@@ -287,8 +283,7 @@ class Comparer {
   }
 
   static bool is_worth_showing(const Frame& frame) {
-    return is_dispatched(frame) ||
-           (frame.layer == Layer::python && !matches_name_glob(frame.name, kModuleCalls));
+    return is_dispatched(frame) || (frame.layer == Layer::python && !is_module_call(frame.name));
   }
 
   Difference& add(Difference::Kind kind, const Frame& frame, std::uint32_t path, bool not_known) {

@@ -31,8 +31,6 @@ constexpr std::string_view kGuardCheck = "torch::dynamo::*::check*";
 constexpr std::string_view kNumberToTensor = "torch._as_tensor_fullprec";
 // The file of a graph's code. torch/fx/graph_module.py.
 constexpr std::string_view kGraphCode = "<eval_with_key>";
-// The frames above every module's forward().
-constexpr std::string_view kModuleCalls = "torch.nn.modules.module.Module._*call_impl";
 
 /// A frame below a compiled function.
 struct CompiledNode {
@@ -108,7 +106,7 @@ void count_breaks(const Frame& compiled, GraphBreaks& found) {
     if (frame.name.find(kResumed) != std::string::npos) {
       found.at[&frame] += frame.calls;
     } else if (node.runs_ops && !node.resumed && !node.counted && !node.graph &&
-               !matches_name_glob(frame.name, kModuleCalls)) {
+               !is_module_call(frame.name)) {
       node.counted = true;
       found.at[&frame] += frame.calls;
     }

@@ -341,6 +341,10 @@ Placement place_python(std::string_view name) {
   return {Layer::python, name.starts_with("torch.") ? Shown::always : Shown::leading};
 }
 
+bool is_module_call(std::string_view name) {
+  return matches_name_glob(name, "torch.nn.modules.module.Module._*call_impl");
+}
+
 bool is_torch_module(std::string_view name) {
   return name.starts_with("torch.") && name.ends_with(".<module>");
 }

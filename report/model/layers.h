@@ -32,6 +32,9 @@ Placement place_python(std::string_view name);
 /// Returns true for the code that runs when a module of torch is imported: `torch._refs.<module>`.
 bool is_torch_module(std::string_view name);
 
+/// Returns true for the functions of torch.nn.Module that call a module's forward().
+bool is_module_call(std::string_view name);
+
 /// A step through the dispatcher: a function such as `at::_ops::add_Tensor::call`, or a boxed one,
 /// which Python uses to call `torch.ops.aten.add.Tensor`
 /// (aten/src/ATen/core/dispatch/Dispatcher.h).

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <pthread.h>
 
+#include "platform/ascii_text.h"
 #include "tracer/probes/function_roles.h"
 
 namespace optrace {
@@ -215,10 +216,6 @@ struct QualifiedName {
   std::string_view first;       ///< First identifier, without its length.
   bool nested = false;
 };
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 
 std::optional<QualifiedName> parse(std::string_view symbol) {
   if (!symbol.starts_with("_Z")) return std::nullopt;
