@@ -66,8 +66,9 @@ class Source:
         for word in words:
             if word in ("-o", "-c", "-include"):
                 next(words)  # The precompiled headers of -include are g++'s.
-            elif word not in ("-Winvalid-pch", "-mgeneral-regs-only"):
-                # clang doesn't read the standard library's headers with the latter.
+            elif word not in ("-Winvalid-pch", "-Wno-subobject-linkage", "-mgeneral-regs-only"):
+                # clang doesn't know the first two, nor reads the standard library's headers with
+                # the last.
                 self._arguments.append(word)
 
     def _files(self):
