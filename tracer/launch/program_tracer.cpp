@@ -224,8 +224,8 @@ class ProcessFamily {
   /// as long as there is room for its events. Its threads never wait for this one: thread_ reads
   /// what they wait for.
   ///
-  /// The priority is not a lower one: beside busy programs, a thread of low priority may get no
-  /// processor for seconds, and then keeps what thread_ needs.
+  /// The thread has no low priority: beside busy programs, it would get no processor for seconds
+  /// while it holds members_mutex_, which thread_ needs.
   void read_in_background(const std::stop_token& stop) {
     const sched_param no_priority{};
     ::sched_setscheduler(0, SCHED_BATCH, &no_priority);  // Interrupts nobody when it wakes up.
