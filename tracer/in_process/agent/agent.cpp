@@ -97,14 +97,18 @@ class Telling {
   Telling& operator=(const Telling&) = delete;
 };
 
+bool patching_for_fork = false;  // Only one thread forks at a time.
+
 void before_fork() {
-  begin_patching();
+  patching_for_fork = begin_patching();
   lock_for_fork();
 }
 
 void after_fork_in_parent() {
   unlock_after_fork();
-  end_patching();
+  if (patching_for_fork) {
+    end_patching();
+  }
 }
 
 // A forked child records nothing and has no recording. It keeps the probes unless it was forked

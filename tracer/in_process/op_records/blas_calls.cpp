@@ -558,7 +558,7 @@ void watch_blas_calls(const optrace_op_functions& agent, const void* inside_torc
 }
 
 void leave_blas_calls(const optrace_op_functions& agent) {
-  agent.restore(redirections().all, kCount);
+  restore(agent, redirections().all, kCount);
 }
 
 }  // namespace optrace_ops

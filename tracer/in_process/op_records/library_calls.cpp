@@ -9,16 +9,33 @@
 
 namespace optrace_ops {
 
-int redirect(const optrace_op_functions& agent, const void* inside_torch,
-             const optrace_agent_redirection* redirections, std::size_t count) {
+namespace {
+
+// Repeats the call of a function of the agent while another thread is in the agent.
+template <typename Call>
+int when_free(Call call) {
   constexpr int kMaxTries = 200;
   constexpr unsigned kMicroseconds = 500;
   int result = -EBUSY;
   for (int i = 0; result == -EBUSY && i < kMaxTries; ++i) {
     if (i != 0) usleep(kMicroseconds);
-    result = agent.redirect(inside_torch, redirections, static_cast<std::uint32_t>(count));
+    result = call();
   }
   return result;
+}
+
+}  // namespace
+
+int redirect(const optrace_op_functions& agent, const void* inside_torch,
+             const optrace_agent_redirection* redirections, std::size_t count) {
+  return when_free([&] {
+    return agent.redirect(inside_torch, redirections, static_cast<std::uint32_t>(count));
+  });
+}
+
+int restore(const optrace_op_functions& agent, const optrace_agent_redirection* redirections,
+            std::size_t count) {
+  return when_free([&] { return agent.restore(redirections, static_cast<std::uint32_t>(count)); });
 }
 
 void watch_library_calls(const optrace_op_functions& agent, const void* inside_torch) {

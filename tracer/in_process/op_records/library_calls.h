@@ -20,10 +20,12 @@ void watch_library_calls(const optrace_op_functions& agent, const void* inside_t
 /// redirections, because a thread that is in a primitive will still print its line.
 void leave_library_calls(const optrace_op_functions& agent);
 
-/// Calls the agent's function of this name when no other thread is in the agent. Returns -EBUSY if
+/// Call the agent's functions of these names when no other thread is in the agent. Return -EBUSY if
 /// one stays there too long.
 int redirect(const optrace_op_functions& agent, const void* inside_torch,
              const optrace_agent_redirection* redirections, std::size_t count);
+int restore(const optrace_op_functions& agent, const optrace_agent_redirection* redirections,
+            std::size_t count);
 
 /// Records a call of the function that called the library. Calls with equal fingerprints share a
 /// record. The frames of the callees lie below the address `stack_pointer`. `write` adds the

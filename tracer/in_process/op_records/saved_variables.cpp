@@ -50,7 +50,7 @@ void watch_saved_variables(const optrace_op_functions& agent) {
 }
 
 void leave_saved_variables(const optrace_op_functions& agent) {
-  agent.restore(kRedirections, kCount);
+  restore(agent, kRedirections, kCount);
 }
 
 }  // namespace optrace_ops

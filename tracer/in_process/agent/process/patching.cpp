@@ -16,29 +16,43 @@ std::uint32_t this_thread() {
   return static_cast<std::uint32_t>(system_call(SYS_gettid, 0));
 }
 
-struct Pause {
-  std::int64_t seconds, nanoseconds;
-};
+void nap() {
+  constexpr struct {
+    std::int64_t seconds, nanoseconds;
+  } kPause{0, 100'000};
+  system_call(SYS_nanosleep, address_of(&kPause));
+}
 
 }  // namespace
 
-void begin_patching() {
-  constexpr Pause kPause{0, 100'000};
+bool begin_patching() {
   const std::uint32_t self = this_thread();
   for (std::uint32_t nobody = 0; !__atomic_compare_exchange_n(
            &patching_thread, &nobody, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
        nobody = 0) {
     if (nobody == self) {
-      return;
+      return false;
     }
-    system_call(SYS_nanosleep, address_of(&kPause));
+    nap();
   }
+  return true;
 }
 
 bool try_patching() {
   std::uint32_t nobody = 0;
   return __atomic_compare_exchange_n(&patching_thread, &nobody, this_thread(), false,
                                      __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
+bool try_patching_for_long() {
+  constexpr int kTries = 10'000;
+  for (int i = 0; i < kTries; ++i) {
+    if (try_patching()) {
+      return true;
+    }
+    nap();
+  }
+  return false;
 }
 
 void end_patching() {

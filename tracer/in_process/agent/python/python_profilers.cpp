@@ -10,6 +10,7 @@
 #include "tracer/in_process/agent/process/import_redirect.h"
 #include "tracer/in_process/agent/process/key_map.h"
 #include "tracer/in_process/agent/process/modules.h"
+#include "tracer/in_process/agent/process/patching.h"
 #include "tracer/in_process/agent/process/system_calls.h"
 #include "tracer/in_process/agent/python/python_names.h"
 
@@ -342,24 +343,25 @@ Libraries list_libraries(std::uint64_t from) {
 unsigned long long libraries_led = 0;  // Value of Libraries::ever at the last call.
 
 // Redirects the imports of the libraries loaded since the last call; of all libraries the first
-// time.
+// time. Leaves them to the next call while another thread changes text.
 void lead_libraries() {
   const Libraries all = list_libraries(UINT64_MAX);
   const unsigned long long added = all.ever - libraries_led;
-  if (added == 0) {
+  if (added == 0 || !try_patching_for_long()) {
     return;
   }
   libraries_led = all.ever;
   if (added >= all.now || added > Libraries::kMaxNew) {
     redirect_imports(nullptr, kRedirections, kRedirectionCount);
-    return;
+  } else {
+    const Libraries last = list_libraries(all.now - added);
+    for (std::uint64_t i = 0; i < added; ++i) {
+      // NOLINTNEXTLINE(performance-no-int-to-ptr)
+      const auto* const inside = reinterpret_cast<const void*>(last.inside[i]);
+      redirect_imports(inside, kRedirections, kRedirectionCount);
+    }
   }
-  const Libraries last = list_libraries(all.now - added);
-  for (std::uint64_t i = 0; i < added; ++i) {
-    // NOLINTNEXTLINE(performance-no-int-to-ptr)
-    const auto* const inside = reinterpret_cast<const void*>(last.inside[i]);
-    redirect_imports(inside, kRedirections, kRedirectionCount);
-  }
+  end_patching();
 }
 
 // A builtin that sets profile functions without going through an import table. `definition` is null
@@ -555,7 +557,10 @@ void end_listening() {
   }
   listening = false;
   restore_builtins();
-  restore_imports(kRedirections, kRedirectionCount);
+  {
+    const Patching guard;
+    restore_imports(kRedirections, kRedirectionCount);
+  }
   libraries_led = 0;
   void* const here = python->running_thread();
   if (slot_offset == 0) {
