@@ -89,7 +89,8 @@ def test_what_functions_returned(program):
         """)
     for report in said:
         values = [frame["detail"]["returned"]["values"] for frame in frames_below(report["roots"])
-                  if frame["name"].endswith("::use_mkldnn") and "returned" in (frame["detail"] or {})]
+                  if frame["name"].endswith("::use_mkldnn")
+                  and "returned" in (frame["detail"] or {})]
         assert values == [[{"value": False, "name": "false", "calls": 64}]]
 
 
