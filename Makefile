@@ -21,7 +21,7 @@ help:
 	@echo 'make pythons   environments of other Pythons with the reference torch, 1.5 GB each'
 	@echo 'make sanitize  unit tests under AddressSanitizer and UndefinedBehaviorSanitizer'
 	@echo 'make fuzz      every reader of hostile input under libFuzzer, FUZZ_SECONDS (60) each'
-	@echo 'make stress    threads, forks, signals and libraries that come and go, traced for ten minutes'
+	@echo 'make stress    threads, forks, signals and libraries that come and go, traced for ten minutes; 500 attaches'
 	@echo 'make neighbours  profilers, debuggers, event loops, servers and frameworks, traced'
 	@echo 'make pytorch-tests  what PyTorch tests of itself, with and without optrace run, an hour or more'
 	@echo 'make matrix    the same workloads with every Python here and three versions of torch'

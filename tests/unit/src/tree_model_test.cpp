@@ -14,10 +14,13 @@
 #include "src/tree_browser/keys.h"
 #include "src/tree_browser/screen_text.h"
 #include "src/tree_browser/text_page.h"
+#include "tests/unit/report/frames.h"
 
 using namespace optrace;
 
 namespace {
+
+using optrace::test::list;
 
 Frame frame(std::string name, Layer layer, std::vector<Frame> children = {},
             std::uint64_t time = 0) {
@@ -26,13 +29,6 @@ Frame frame(std::string name, Layer layer, std::vector<Frame> children = {},
   made.layer = layer;
   made.children = std::move(children);
   if (time != 0) made.time = optrace::FrameTime{time};
-  return made;
-}
-
-template <class... Frames>
-std::vector<Frame> list(Frames... frames) {
-  std::vector<Frame> made;
-  (made.push_back(std::move(frames)), ...);
   return made;
 }
 
