@@ -10,12 +10,16 @@ export CCACHE_NOHASHDIR = 1
 export CCACHE_BASEDIR ?= $(CURDIR)/build
 CONFIGURE = cmake $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) --preset
 
-.PHONY: help run test check packages test-packages interpreter setup product wheel build compiled compiled-product newest pythons sanitize sanitized-build fuzz stress neighbours pytorch-tests pytorch-tests-venv matrix bench sweep index docs diagram format lint-venv lint clean
+# Ninja, with an estimate of the time that is left. The recipe adds the word for a step that is done.
+NINJA = setup/with-estimate.py
+
+.PHONY: help run test verify check packages test-packages verify-packages interpreter setup reference product wheel build compiled compiled-product newest pythons sanitize sanitized-build sanitized-first fuzz stress neighbours neighbours-venv pytorch-tests matrix bench sweep index docs docs-venv diagram format lint-venv lint clean
 
 help:
 	@echo 'make run       set everything up and run optrace conv2d'
-	@echo 'make test      set everything up and run all tests'
-	@echo 'make check     the tests that find most mistakes, in less than three minutes'
+	@echo 'make test      set everything up and run the tests: unit tests, and end to end with two torches'
+	@echo 'make verify    everything else that CI holds: sanitizers, lint, docs, neighbours, long tests'
+	@echo 'make check     the tests that find most mistakes: unit tests and a few traces'
 	@echo 'make build     set everything up, build build/optrace, and put its module into .venv'
 	@echo 'make wheel     wheels for pip in dist/, for each CPython from 3.9 on that is found'
 	@echo 'make pythons   environments of other Pythons with the reference torch, 1.5 GB each'
@@ -39,14 +43,22 @@ packages:
 
 test-packages: packages
 	@setup/install-packages.sh setup/packages-test.txt
+
+verify-packages: test-packages
 	@setup/install-packages.sh setup/packages-lint.txt
 
 # An environment's Python, which is all that compiling needs of it.
 interpreter: packages
 	@setup/make-venv.sh .venv
 
+# What `make run` traces.
+reference: interpreter
+	@COMPILE=torch setup/make-venv.sh .venv setup/requirements-reference.txt
+
+# What the tests need besides.
 setup: interpreter
-	@setup/make-venv.sh .venv setup/requirements-reference.txt tests/requirements.txt
+	@setup/make-venv.sh .venv setup/requirements-reference.txt tests/requirements.txt \
+	  tests/pytorch_tests/requirements.txt
 
 newest: packages
 	@setup/make-venv.sh .venv-newest setup/requirements-newest.txt
@@ -56,7 +68,7 @@ pythons: packages
 
 compiled compiled-product: interpreter
 	@[ -f build/build.ninja ] || $(CONFIGURE) release >/dev/null
-	@NINJA_STATUS='[%f of %t compiled] ' cmake --build --preset release -- -j $(JOBS) \
+	@$(NINJA) compiled cmake --build --preset release -- -j $(JOBS) \
 	  $(if $(filter compiled-product,$@),product)
 
 # Downloads and builds run at the same time, since they need different resources.
@@ -65,7 +77,7 @@ build: packages
 	@.venv/bin/python setup/install-module.py build
 
 product: packages
-	@$(MAKE) --no-print-directory -j 2 setup compiled-product
+	@$(MAKE) --no-print-directory -j 2 reference compiled-product
 	@.venv/bin/python setup/install-module.py build
 
 # One with the Python module for each CPython that is on this machine, and one without.
@@ -77,25 +89,29 @@ wheel: product
 run: product
 	@build/optrace conv2d
 
-sanitized-build: packages
+# `make test` needs only the sanitized programs that read files or run in other processes.
+sanitized-build sanitized-first: interpreter
 	@[ -f build-sanitize/build.ninja ] || $(CONFIGURE) sanitize >/dev/null
-	@NINJA_STATUS='[%f of %t compiled with sanitizers] ' \
-	  cmake --build --preset sanitize --target unit_tests -- -j $(JOBS)
+	@$(NINJA) 'compiled with sanitizers' cmake --build --preset sanitize --target \
+	  $(if $(filter sanitized-first,$@),sanitized_first_tests,unit_tests) -- -j $(JOBS)
 
 sanitize: setup sanitized-build
-	@OPTRACE_TEST_PYTHON=$(CURDIR)/.venv/bin/python build-sanitize/unit_tests
+	@ctest --test-dir build-sanitize --output-on-failure -R '^unit: '
 
 test: test-packages
-	@$(MAKE) --no-print-directory -j 3 build newest sanitized-build pytorch-tests-venv lint-venv docs
-	@NINJA_STATUS='[%f of %t checked] ' cmake --build --preset release --target checked_at_build -- -j $(JOBS)
-	@setup/lint.sh build --seconds 60
-	@ctest --test-dir build --output-on-failure -j $(JOBS)
-	@build/optrace source coverage --fail-under 99.5
+	@$(MAKE) --no-print-directory -j 3 build newest sanitized-first
+	@.venv/bin/python -B tests/run.py build -LE verify
 
-# What most changes can break, in three minutes; `make test` has everything.
+# UNTIL: the time in seconds since 1970 at which to stop; what was not run is listed.
+UNTIL ?=
+verify: verify-packages
+	@$(MAKE) --no-print-directory -j 4 build newest sanitized-build lint-venv docs-venv neighbours-venv
+	@.venv/bin/python -B tests/run.py build -L verify $(if $(UNTIL),--until $(UNTIL))
+
+# What most changes can break; `make test` has everything.
 check: test-packages
 	@$(MAKE) --no-print-directory build
-	@ctest --test-dir build --output-on-failure -j $(JOBS) -L quick
+	@.venv/bin/python -B tests/run.py build -L quick
 
 # Runs the fuzzers one after another. Findings are in build-fuzz/found/, the grown corpus is in
 # build-fuzz/corpus/.
@@ -112,19 +128,17 @@ stress: build
 	@OPTRACE_TEST_ATTACHES=500 .venv/bin/python -B -m pytest -p no:cacheprovider -q \
 	  tests/end_to_end/programs/test_attach_often.py
 
-neighbours: build
+neighbours-venv: packages
 	@setup/make-venv.sh .venv-neighbours setup/requirements-reference.txt tests/requirements.txt \
 	  tests/neighbours/requirements.txt
+
+neighbours: build neighbours-venv
 	@.venv/bin/python -B tests/neighbours/run_neighbours.py --python .venv-neighbours/bin/python
 
-pytorch-tests-venv: packages
-	@setup/make-venv.sh .venv-pytorch-tests setup/requirements-reference.txt \
-	  tests/requirements.txt tests/pytorch_tests/requirements.txt
-
-pytorch-tests: build pytorch-tests-venv
+pytorch-tests: build
 	@setup/fetch-source.sh
 	@.venv/bin/python -B tests/pytorch_tests/run_pytorch_tests.py \
-	  --python .venv-pytorch-tests/bin/python --source .source/pytorch-2.6.0
+	  --python .venv/bin/python --source .source/pytorch-2.6.0
 
 matrix: build
 	@.venv/bin/python -B tests/matrix/run_matrix.py --optrace build/optrace $(MATRIX)
@@ -138,9 +152,11 @@ sweep: build
 index: build newest
 	@setup/make-index.sh
 
-# Not --quiet, which hides warnings from --strict too.
-docs: packages
+docs-venv: packages
 	@setup/make-venv.sh .venv-docs setup/requirements-docs.txt
+
+# Not --quiet, which hides warnings from --strict too.
+docs: docs-venv
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
 
 # Draws the diagram again after a change of its source; git does not keep the times of files.

@@ -15,8 +15,7 @@ printf '\n== A program under optrace, against torch.profiler\n'
 printf '\n== Whole programs under optrace run, against the programs alone\n'
 "$python" bench/programs.py build
 printf '\n== The tests of a file of PyTorch under optrace run, against the tests alone\n'
-make --no-print-directory pytorch-tests-venv
-"$python" -B tests/pytorch_tests/run_pytorch_tests.py --python .venv-pytorch-tests/bin/python \
+"$python" -B tests/pytorch_tests/run_pytorch_tests.py --python .venv/bin/python \
   --source "$(setup/fetch-source.sh)" nn/test_convolution
 printf '\n== Recording what functions returned, against the same run without\n'
 "$python" bench/decisions.py build/optrace "$python"

@@ -167,6 +167,10 @@ def _run(arguments, timeout=120, env=None, **options):
     return subprocess.CompletedProcess(arguments, process.returncode, output, errors)
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "verify: run by `make verify`, not by `make test`")
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
     outcome = yield

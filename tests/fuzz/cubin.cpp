@@ -40,7 +40,7 @@ std::uint64_t extent(const std::vector<char>& image) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+OPTRACE_READER(cubin) {
   if (size < 64 || size >= kRoom) return 0;
   std::vector<char> image(data, data + size);
   const bool is_elf = std::memcmp(image.data(), ELFMAG, SELFMAG) == 0;

@@ -6,7 +6,7 @@
 
 using namespace optrace;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+OPTRACE_READER(debug_info) {
   const fuzz::InputFile file(fuzz::Input(data, size).rest());
   fuzz::refuses_or_reads([&] {
     const ModuleSymbols module(file.path());

@@ -40,7 +40,7 @@ void read_all(const ModuleSymbols& module) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+OPTRACE_READER(elf) {
   const fuzz::InputFile file(fuzz::Input(data, size).rest());
   fuzz::refuses_or_reads([&] {
     const ModuleSymbols module(MappedFile(

@@ -90,5 +90,13 @@ inline void use_text(std::string_view text) {
 
 }  // namespace optrace::fuzz
 
-/// The function that libFuzzer calls. Returns 0.
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+/// Begins the function that reads an input, `data` of `size` bytes, and returns 0. In a fuzzer it is
+/// the function that libFuzzer calls; in the unit tests, all readers are in one program.
+#ifdef OPTRACE_FUZZER
+#define OPTRACE_READER(name) OPTRACE_READER_FUNCTION(LLVMFuzzerTestOneInput)
+#else
+#define OPTRACE_READER(name) OPTRACE_READER_FUNCTION(fuzz_##name)
+#endif
+#define OPTRACE_READER_FUNCTION(function)                              \
+  extern "C" int function(const std::uint8_t* data, std::size_t size); \
+  extern "C" int function(const std::uint8_t* data, std::size_t size)

@@ -10,7 +10,7 @@ using namespace optrace;
 
 namespace {
 
-std::string sealed(std::string bytes) {
+std::string sealed_index(std::string bytes) {
   index_format::Header header{};
   if (bytes.size() < sizeof header) return bytes;
   std::memcpy(&header, bytes.data(), sizeof header);
@@ -61,8 +61,8 @@ void read_all(const Index& index) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const fuzz::InputFile file(sealed(std::string(fuzz::Input(data, size).rest())));
+OPTRACE_READER(index) {
+  const fuzz::InputFile file(sealed_index(std::string(fuzz::Input(data, size).rest())));
   fuzz::refuses_or_reads([&] { read_all(Index::open(file.path())); });
   return 0;
 }

@@ -23,7 +23,7 @@ void note_library_call(const Fingerprint& /*fingerprint*/, std::uint64_t /*stack
 
 }  // namespace optrace_ops
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+OPTRACE_READER(onednn) {
   std::string text = "onednn_verbose,";
   text += optrace::fuzz::Input(data, size).rest();
   const optrace_ops::Line line(text);

@@ -13,7 +13,7 @@ using namespace optrace;
 
 namespace {
 
-std::string sealed(std::string bytes) {
+std::string sealed_plan(std::string bytes) {
   plan::Header header;
   if (bytes.size() < sizeof header) return bytes;
   std::memcpy(&header, bytes.data(), sizeof header);
@@ -40,8 +40,8 @@ void read_as_agent(const std::string& bytes) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string bytes = sealed(std::string(fuzz::Input(data, size).rest()));
+OPTRACE_READER(plan) {
+  const std::string bytes = sealed_plan(std::string(fuzz::Input(data, size).rest()));
   const fuzz::InputFile file(bytes);
   if (const auto plan = ProbePlan::open(file.path())) {
     for (const plan::Probe& probe : plan->probes()) {

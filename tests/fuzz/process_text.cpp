@@ -4,7 +4,7 @@
 
 using namespace optrace;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+OPTRACE_READER(process_text) {
   const std::string_view text = fuzz::Input(data, size).rest();
   for (const MappedPart& part : parse_process_maps(text)) {
     if (part.start >= part.end || !part.path.starts_with('/')) __builtin_trap();

@@ -4,7 +4,7 @@
 
 using namespace optrace;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+OPTRACE_READER(protocol) {
   fuzz::Input input(data, size);
   TargetMessages messages;
   fuzz::refuses_or_reads([&] {

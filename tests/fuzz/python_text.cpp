@@ -7,8 +7,9 @@
 
 #include "report/locate/python_source.h"
 #include "src/language_server/text_position.h"
+#include "tests/fuzz/fuzz_input.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+OPTRACE_READER(python_text) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   const optrace::PythonSource source(text);
   std::size_t lines = 1;

@@ -38,7 +38,7 @@ std::string current(std::string bytes) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+OPTRACE_READER(recording) {
   const fuzz::InputFile file(current(std::string(fuzz::Input(data, size).rest())));
   fuzz::refuses_or_reads([&] {
     Recording recording(file.path());

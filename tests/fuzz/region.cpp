@@ -135,7 +135,7 @@ void follow(fuzz::Input& input, Process& process, std::optional<Collector>& coll
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+OPTRACE_READER(region) {
   static const PrivateFolder scratch;
   Process process;
   ProbeSession session(scratch.path());

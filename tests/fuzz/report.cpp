@@ -4,7 +4,7 @@
 
 using namespace optrace;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+OPTRACE_READER(report) {
   try {
     fuzz::use(parse_report(fuzz::Input(data, size).rest()));
   } catch (const ReportError& error) {

@@ -4,7 +4,7 @@
 
 using namespace optrace;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+OPTRACE_READER(rules) {
   const std::string text(fuzz::Input(data, size).rest());
   fuzz::refuses_or_reads([&] { fuzz::use(parse_rules(text)); });
   fuzz::refuses_or_reads([&] { fuzz::use(parse_rule(text)); });

@@ -5,7 +5,7 @@
 
 using namespace optrace;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+OPTRACE_READER(symbol) {
   const std::string_view name = fuzz::Input(data, size).rest();
   fuzz::use_text(qualified_name(name));
   fuzz::use_text(parameters_of(name));

@@ -44,7 +44,7 @@ std::string file_of(fuzz::Input input) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+OPTRACE_READER(trace) {
   const fuzz::InputFile file(file_of({data, size}));
   fuzz::refuses_or_reads([&] {
     const Trace trace = read_trace(file.path());

@@ -3,9 +3,6 @@
 #include <cstdint>
 #include <string>
 
-#include "report/merge/merge.h"
-#include "report/model/report.h"
-#include "tracer/calltree/timeline_paths.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {
@@ -60,11 +57,5 @@ class TraceBuilder {
 
   Trace trace;
 };
-
-/// Returns the report of a trace that has a timeline and no paths yet.
-inline Report merge_timeline(Trace trace, const Index* index, const MergeOptions& options) {
-  count_paths(trace, {});
-  return merge(trace, index, options);
-}
 
 }  // namespace optrace

@@ -1,28 +1,20 @@
 """A fixed tenth of some of PyTorch's test files has the same outcomes under `optrace run`."""
 import json
-import os
 import sys
 
 import pytest
+
+pytestmark = pytest.mark.verify
 
 FILES = ("test_view_ops", "test_python_dispatch")
 EVERY = 10
 
 
-@pytest.fixture(scope="module")
-def venv_python(repository):
-    path = repository / ".venv-pytorch-tests/bin/python"
-    if not os.access(path, os.X_OK):
-        pytest.skip(f"{path} is missing; make it with `make pytorch-tests-venv`")
-    return path
-
-
-def test_the_outcomes_are_the_same(optrace, run_program, repository, source, venv_python,
-                                   tmp_path):
+def test_the_outcomes_are_the_same(optrace, run_program, repository, source, python, tmp_path):
     table = tmp_path / "table.json"
     ran = run_program([sys.executable, "-B",
                        repository / "tests/pytorch_tests/run_pytorch_tests.py",
-                       "--optrace", *optrace.command, "--python", venv_python,
+                       "--optrace", *optrace.command, "--python", python,
                        "--source", source,
                        "--every", str(EVERY), "--json", table, *FILES], timeout=900)
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -11,6 +11,7 @@
 #include "report/model/report.h"
 #include "report/model/source_link.h"
 #include "tests/unit/report/index_file.h"
+#include "tests/unit/report/merged_timeline.h"
 #include "tests/unit/trace_builder.h"
 
 using optrace::canonical_symbol;

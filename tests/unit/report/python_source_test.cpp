@@ -5,8 +5,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "src/language_server/text_position.h"
-
 using namespace optrace;
 
 namespace {
@@ -107,16 +105,4 @@ TEST_CASE("relative imports are those of the package", "[python_source]") {
   CHECK(source.full_names(calls[1].name) == std::vector<std::string>{"torch.nn.modules.conv.Conv"});
   const PythonSource outside(text);
   CHECK(outside.full_names(outside.calls(0, 4)[1].name).empty());
-}
-
-TEST_CASE("positions are converted between UTF-16 and UTF-8", "[python_source]") {
-  const std::string line = "é😀x";
-  CHECK(optrace::bytes_before(line, 0) == 0);
-  CHECK(optrace::bytes_before(line, 1) == 2);
-  CHECK(optrace::bytes_before(line, 2) == 2);  // Inside of a surrogate pair.
-  CHECK(optrace::bytes_before(line, 3) == 6);
-  CHECK(optrace::bytes_before(line, 99) == 7);
-  CHECK(optrace::units_before(line, 6) == 3);
-  CHECK(optrace::units_before(line, 99) == 4);
-  CHECK(optrace::units_before("a\xf0", 2) == 3);
 }

@@ -454,7 +454,7 @@ TEST_CASE("the initial stack is the live one") {
   // The innermost frame is this test's function, which calls the agent.
   Dl_info info{};
   REQUIRE(dladdr(reinterpret_cast<void*>(frames[0].instruction), &info) != 0);
-  CHECK(std::string(info.dli_fname).find("unit_tests") != std::string::npos);
+  CHECK(std::string(info.dli_fname).find("tracer_tests") != std::string::npos);
   for (std::size_t i = 1; i < frames.size(); ++i) {
     CHECK(frames[i].stack_pointer > frames[i - 1].stack_pointer);
     CHECK(frames[i].instruction == frames[i - 1].return_address);
@@ -1806,7 +1806,7 @@ TEST_CASE("limited buffers", "[.limited-buffers]") {
 TEST_CASE("events that find no room are counted") {
   const pid_t child = fork();
   if (child == 0) {
-    execl("/proc/self/exe", "unit_tests", "[.limited-buffers]", nullptr);
+    execl("/proc/self/exe", "tracer_tests", "[.limited-buffers]", nullptr);
     _exit(127);
   }
   int status = -1;
