@@ -27,7 +27,7 @@ def remaining(done, steps, seconds):
 def main():
     what, *command = sys.argv[1:]
     terminal = sys.stderr.isatty()
-    shown = -1
+    shown = None
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, errors="replace",
                           env={**os.environ, "NINJA_STATUS": "@%f %t %e@ "}) as build:
         for line in build.stdout:
@@ -41,8 +41,8 @@ def main():
             if terminal:
                 print(f"\r\x1b[K{text}", end="\n" if done == steps else "", file=sys.stderr,
                       flush=True)
-            elif done * 10 // steps > shown:
-                shown = done * 10 // steps
+            elif (steps, done * 10 // steps) != shown:
+                shown = steps, done * 10 // steps
                 print(text, file=sys.stderr, flush=True)
     return build.returncode
 

@@ -2,11 +2,12 @@
 
     run_matrix.py --optrace build/optrace [--python VERSION]... [--torch VERSION]...
                   [--folder FOLDER]
+    run_matrix.py --optrace build/optrace --environment FOLDER...
 
 VERSION of a Python is `3.12`; by default each one from 3.9 to 3.14 that is on this machine. VERSION
 of torch is `2.9.1`, or `newest`; by default one old, one in between, and the newest. Environments
 are made in FOLDER (default: .venv-matrix), one for each pair that PyPI has a wheel for, of 2 to
-6 GB that uv shares between them. Prints a table in Markdown. Exit status 0: every workload of every
+6 GB that uv shares between them; --environment takes one that exists. Prints a table in Markdown. Exit status 0: every workload of every
 pair shows what it must; 1: one does not; 2: wrong usage.
 """
 import argparse
@@ -104,7 +105,6 @@ class Workloads:
         with subprocess.Popen([self.python, "-c", LOOP], stdout=subprocess.PIPE, text=True) as loop:
             try:
                 loop.stdout.readline()
-                time.sleep(0.5)
                 require(run([self.optrace, "attach", loop.pid, "--duration", "2", "--format",
                              "json"]), [("kernel", "softmax")])
                 if loop.poll() is not None:
@@ -133,6 +133,21 @@ def make_environment(folder, python_version, torch):
     return environment / "bin/python" if made.returncode == 0 else None
 
 
+def environments(given):
+    """Yields (version of Python, version of torch, the Python or None) of each environment."""
+    for environment in given.environment:
+        python = environment / "bin/python"
+        version = run([python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]).strip()
+        yield version, "", python
+    if given.environment:
+        return
+    folder = given.folder.resolve()
+    folder.mkdir(exist_ok=True)
+    for torch in given.torch or TORCHES:
+        for version in given.python or PYTHONS:
+            yield version, torch, make_environment(folder, version, torch)
+
+
 def row_of(workloads):
     """A cell for each workload, and whether all show what they must."""
     cells, passed = [], True
@@ -152,25 +167,22 @@ def main():
     parser.add_argument("--python", action="append", metavar="VERSION")
     parser.add_argument("--torch", action="append", metavar="VERSION")
     parser.add_argument("--folder", type=pathlib.Path, default=REPOSITORY / ".venv-matrix")
+    parser.add_argument("--environment", action="append", type=pathlib.Path, default=[])
     given = parser.parse_args()
     if not os.access(given.optrace, os.X_OK):
         parser.error(f"{given.optrace} is not a program; build it with `make`")
-    folder = given.folder.resolve()
-    folder.mkdir(exist_ok=True)
     print("| Python | torch |", " | ".join(NAMES), "|")
     print("| --- " * (len(NAMES) + 2) + "|")
     all_passed = True
-    for torch in given.torch or TORCHES:
-        for version in given.python or PYTHONS:
-            python = make_environment(folder, version, torch)
-            if python is None:
-                print(f"| {version} | {torch} | no wheel for it, or no such Python |", flush=True)
-                continue
-            installed = run([python, "-c", "import importlib.metadata; "
-                                           "print(importlib.metadata.version('torch'))"]).strip()
-            cells, passed = row_of(Workloads(given.optrace.resolve(), python))
-            all_passed &= passed
-            print(f"| {version} | {installed} |", " | ".join(cells), "|", flush=True)
+    for version, torch, python in environments(given):
+        if python is None:
+            print(f"| {version} | {torch} | no wheel for it, or no such Python |", flush=True)
+            continue
+        installed = run([python, "-c", "import importlib.metadata; "
+                                       "print(importlib.metadata.version('torch'))"]).strip()
+        cells, passed = row_of(Workloads(given.optrace.resolve(), python))
+        all_passed &= passed
+        print(f"| {version} | {installed} |", " | ".join(cells), "|", flush=True)
     return 0 if all_passed else 1
 
 

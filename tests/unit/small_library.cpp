@@ -71,6 +71,8 @@ std::string read_bytes(const std::filesystem::path& path) {
 }
 
 void write_bytes(const std::filesystem::path& path, std::string_view bytes) {
+  // ext4 writes a file that is truncated and written again to disk when it is closed.
+  std::filesystem::remove(path);
   std::ofstream file(path, std::ios::binary);
   file << bytes;
   file.close();

@@ -1,5 +1,7 @@
 #include "tracer/launch/target_messages.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "platform/error.h"
@@ -18,19 +20,26 @@ void TargetMessages::append(std::string_view bytes) {
     bytes_.erase(0, begin_);
     if (ready()) end_ -= begin_;
     begin_ = 0;
+    touched_ += bytes_.size();
   }
   const std::size_t searched = bytes_.size();
   bytes_.append(bytes);
-  if (!ready()) end_ = bytes_.find('\n', searched);
+  if (!ready()) find_end(searched);
   if (!ready() && bytes_.size() - begin_ > kMaxLineLength) {
     throw Error(ExitStatus::failed, "the traced Python sent a message that is too long", kReport);
   }
 }
 
+void TargetMessages::find_end(std::size_t from) {
+  end_ = bytes_.find('\n', from);
+  touched_ += std::min(end_, bytes_.size()) - from;
+}
+
 nlohmann::json TargetMessages::take() {
   const std::string line = bytes_.substr(begin_, end_ - begin_);
+  touched_ += line.size();
   begin_ = end_ + 1;
-  end_ = bytes_.find('\n', begin_);
+  find_end(begin_);
   nlohmann::json message = read_json(line);
   if (!message.is_object() || !message.contains(protocol::key::kMessage) ||
       !message[protocol::key::kMessage].is_string()) {

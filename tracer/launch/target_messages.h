@@ -32,10 +32,17 @@ class TargetMessages {
   /// Removes and returns the next message. Requires ready().
   nlohmann::json take();
 
+  /// Returns how many bytes were searched, copied or moved so far. Each received byte counts at most
+  /// three times, however the bytes are divided into lines and appends.
+  std::size_t bytes_touched() const { return touched_; }
+
  private:
+  void find_end(std::size_t from);
+
   std::string bytes_;
   std::size_t begin_ = 0;                // Start of the next line; what precedes it was taken.
   std::size_t end_ = std::string::npos;  // End of the next line, if it is complete.
+  std::size_t touched_ = 0;
 };
 
 }  // namespace optrace

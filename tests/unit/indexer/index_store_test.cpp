@@ -15,8 +15,10 @@
 #include "indexer/store/symbol_key.h"
 #include "platform/error.h"
 #include "platform/private_folder.h"
+#include "tests/unit/small_library.h"
 
 using namespace optrace;
+using optrace::test::write_bytes;
 
 namespace {
 
@@ -101,10 +103,6 @@ IndexContents sample() {
 std::string bytes_of(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
-}
-
-void write_bytes(const std::filesystem::path& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
 }
 
 std::string what_opening_says(const std::filesystem::path& path) {

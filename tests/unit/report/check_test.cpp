@@ -23,6 +23,7 @@
 #include "tests/unit/report/frames.h"
 #include "tests/unit/report/index_file.h"
 #include "tests/unit/report/written_report.h"
+#include "tests/unit/small_library.h"
 
 using namespace optrace;
 using namespace optrace::test;
@@ -478,7 +479,7 @@ TEST_CASE("a spoiled file of rules gives rules or an error, never a crash", "[ch
       else
         text[at] = sign;
     }
-    std::ofstream(path, std::ios::binary) << text;
+    write_bytes(path, text);
     try {
       const std::vector<Rule> rules = read_rules(path);
       CHECK_FALSE(rules.empty());

@@ -17,6 +17,7 @@
 #include "report/model/saved_report.h"
 #include "tests/unit/report/frames.h"
 #include "tests/unit/report/written_report.h"
+#include "tests/unit/small_library.h"
 
 using namespace optrace;
 using namespace optrace::test;
@@ -190,7 +191,7 @@ TEST_CASE("a report that was written is read", "[compare]") {
     std::string spoiled = text;
     spoiled[at] = static_cast<char>(spoiled[at] ^ (1 << (at % 7)));
     for (const std::string& hostile : {spoiled, text.substr(0, at)}) {
-      std::ofstream(path, std::ios::trunc) << hostile;
+      write_bytes(path, hostile);
       try {
         const Report other = read_report(path);
         const std::string json = to_json(written, other, compare(written, other));
@@ -217,7 +218,7 @@ TEST_CASE("what is no report is refused", "[compare]") {
             R"({}{{"layer": "kernel", "name": "f", "detail": {{"x": {}}}, "children": []}}]}})",
             head, deep)}) {
     CAPTURE(text.substr(0, 100));
-    std::ofstream(path, std::ios::trunc) << text;
+    write_bytes(path, text);
     CHECK_THROWS_AS(read_report(path), Error);
   }
 }

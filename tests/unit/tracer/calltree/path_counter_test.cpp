@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "tests/unit/trace_builder.h"
+#include "tracer/calltree/timeline_paths.h"
 #include "tracer/trace/recording.h"
 
 using namespace optrace;
