@@ -36,6 +36,8 @@ def main():
                 if not line.startswith("ninja: no work"):
                     print(line, end="", flush=True)
                 continue
+            if line[status.end():].startswith(" Re-"):  # CMake runs again before the build.
+                continue
             done, steps, seconds = int(status[1]), int(status[2]), float(status[3])
             text = f"[{done} of {steps} {what}{remaining(done, steps, seconds)}]"
             if terminal:
