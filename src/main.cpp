@@ -6,13 +6,9 @@
 #include <exception>
 #include <new>
 #include <span>
-#include <sstream>
 #include <string>
 #include <string_view>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -29,6 +25,7 @@
 
 namespace {
 
+using optrace::Command;
 using optrace::Error;
 using optrace::ExitStatus;
 using optrace::printable;
@@ -62,11 +59,11 @@ int report(const Error& error) {
 }
 
 int run(int argument_count, char** arguments) {
-  CLI::App app("Shows what runs below a PyTorch call, on the release wheel.", "optrace");
-  app.set_version_flag("--version", std::string("optrace ") + OPTRACE_VERSION);
+  Command app("optrace", "Shows what runs below a PyTorch call, on the release wheel.");
+  app.add_version(std::string("optrace ") + OPTRACE_VERSION);
   app.footer(kExamples);
-  app.require_subcommand(0, 1);
-  app.get_formatter()->column_width(34);
+  app.require_subcommands(0, 1);
+  app.option_width(34);
   optrace::add_op_command(app);
   optrace::add_attach_command(app);
   optrace::add_locate_command(app);
@@ -91,14 +88,12 @@ int run(int argument_count, char** arguments) {
   own = std::min(own, optrace::add_tensors_command(app, all));
   if (optrace::run_hidden_command(app, all)) return static_cast<int>(ExitStatus::done);
   try {
-    app.parse(static_cast<int>(own), arguments);
-  } catch (const CLI::Success& asked) {  // --help, --version
-    std::ostringstream text;
-    app.exit(asked, text, text);
-    optrace::write_answer(text.str());
-  } catch (const CLI::RuntimeError& ended) {  // A program that was run has ended.
-    return ended.get_exit_code();
-  } catch (const CLI::ParseError& wrong) {
+    app.parse(all.first(own));
+  } catch (const optrace::HelpAsked& asked) {  // --help, --version
+    optrace::write_answer(asked.text());
+  } catch (const optrace::CommandEnded& ended) {
+    return ended.status();
+  } catch (const optrace::WrongUsage& wrong) {
     const std::string meant =
         argument_count > 1 ? optrace::subcommand_meant(app, arguments[1]) : std::string();
     if (!meant.empty())

@@ -47,17 +47,6 @@ void write_line(const AttachProgress& progress, bool done) {
   write_standard_output(write_json(line) + "\n");
 }
 
-/// Returns a validator for a duration in seconds: a positive, finite number.
-CLI::Validator seconds() {
-  return {[](const std::string& text) {
-            constexpr double kMax = 1e9;
-            double value = 0;
-            const bool good = CLI::detail::lexical_cast(text, value) && value > 0 && value <= kMax;
-            return good ? std::string() : fmt::format("{} is not a number of seconds", text);
-          },
-          ""};
-}
-
 /// Writes the trace to the cache, and tells the user where it is. Without a cache, it is not kept.
 void keep_trace(const Trace& trace, AttachOptions& options) {
   try {
@@ -114,54 +103,52 @@ void run(AttachOptions& options) {
 
 }  // namespace
 
-void add_attach_command(CLI::App& app) {
+void add_attach_command(Command& app) {
   const auto options = std::make_shared<AttachOptions>();
   options->output.usual_format = ReportFormat::summary;
-  CLI::App* const command =
+  Command& command =
       app.add_subcommand("attach", "Trace a running Python process, then leave it as it was");
-  command->footer(
+  command.footer(
       "The process must belong to this user and have imported torch. It keeps running. Without\n"
       "--count, --duration or --until-op, Ctrl-C ends the trace, never the process.\n"
       "  optrace attach 4711 --duration 5\n"
       "  optrace attach 4711 --count 100 --format json -o report.json\n"
       "  optrace attach 4711 --ops 'aten::conv*' --count 10\n"
       "  optrace attach $(pgrep -f train.py) --until-op 'aten::*_backward'");
-  command->add_option("PID", options->request.process, "The process, as ps shows it")
-      ->required()
-      ->check(whole_number(1))
-      ->type_name("");
+  command.add_positional("PID", options->request.process, "The process, as ps shows it")
+      .required()
+      .whole_number(1);
   CollectorOptions& collector = options->request.collector;
-  add_ops_option(*command, collector.selection);
-  auto* const until = command->add_option_group("Until");
-  add_count_option(*until, collector.selection);
-  until->add_option("--duration", options->duration, "Trace for this time")
-      ->check(seconds())
-      ->type_name("SECONDS");
+  add_ops_option(command, collector.selection);
+  Command& until = command.add_exclusive_group("Until");
+  add_count_option(until, collector.selection);
+  until.add_option("--duration", options->duration, "Trace for this time")
+      .seconds()
+      .type_name("SECONDS");
   until
-      ->add_option("--until-op", options->request.until_op,
-                   "Trace until an op of this name is called; * matches any\ncharacters")
-      ->type_name("PATTERN");
-  until->require_option(0, 1);
+      .add_option("--until-op", options->request.until_op,
+                  "Trace until an op of this name is called; * matches any\ncharacters")
+      .type_name("PATTERN");
   command
-      ->add_option("--timeout", options->timeout,
-                   "How long to wait until the process's Python can be\ninterrupted")
-      ->check(seconds())
-      ->type_name("SECONDS")
-      ->capture_default_str();
-  add_memory_options(*command, options->memory);
-  add_decision_options(*command, options->decisions);
-  command->add_flag("--json-lines", options->json_lines,
-                    "Write the counts as a line of JSON each second instead of the\nreport, "
-                    "which -o still writes");
-  command->add_flag("--timeline", collector.timeline,
-                    "Keep every call in the trace, not only counts");
+      .add_option("--timeout", options->timeout,
+                  "How long to wait until the process's Python can be\ninterrupted")
+      .seconds()
+      .type_name("SECONDS")
+      .show_default();
+  add_memory_options(command, options->memory);
+  add_decision_options(command, options->decisions);
+  command.add_flag("--json-lines", options->json_lines,
+                   "Write the counts as a line of JSON each second instead of the\nreport, "
+                   "which -o still writes");
+  command.add_flag("--timeline", collector.timeline,
+                   "Keep every call in the trace, not only counts");
   command
-      ->add_option("--trace", options->trace_file,
-                   "Save the trace for `optrace report`. Default: the cache, which\nkeeps those of "
-                   "the last 20 programs")
-      ->type_name("FILE");
-  add_output_options(*command, options->output);
-  command->callback([options] { run(*options); });
+      .add_option("--trace", options->trace_file,
+                  "Save the trace for `optrace report`. Default: the cache, which\nkeeps those of "
+                  "the last 20 programs")
+      .type_name("FILE");
+  add_output_options(command, options->output);
+  command.callback([options] { run(*options); });
 }
 
 }  // namespace optrace

@@ -4,8 +4,6 @@
 #include <string>
 #include <vector>
 
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 
 #include "platform/error.h"
@@ -59,19 +57,15 @@ void clean_all(const CacheOptions& options) {
   output.commit();
 }
 
-CLI::Validator age() {
-  return {[](const std::string& text) {
-            return parse_age(text)
-                       ? std::string()
-                       : fmt::format("{} is not an age: give a number and m, h, d or w, as in 30d",
-                                     text);
-          },
-          ""};
+std::string problem_with_age(const std::string& text) {
+  return parse_age(text)
+             ? std::string()
+             : fmt::format("{} is not an age: give a number and m, h, d or w, as in 30d", text);
 }
 
-std::shared_ptr<CacheOptions> add_options(CLI::App& command, const char* what) {
+std::shared_ptr<CacheOptions> add_options(Command& command, const char* what) {
   auto options = std::make_shared<CacheOptions>();
-  command.add_option("--older-than", options->age, what)->check(age())->type_name("AGE");
+  command.add_option("--older-than", options->age, what).check(problem_with_age).type_name("AGE");
   add_text_or_json_options(command, options->format, "optrace.cache/1");
   add_output_file_option(command, options->file);
   add_terminal_options(command, options->terminal);
@@ -80,22 +74,22 @@ std::shared_ptr<CacheOptions> add_options(CLI::App& command, const char* what) {
 
 }  // namespace
 
-void add_cache_command(CLI::App& app) {
-  CLI::App* const cache = app.add_subcommand("cache", "Show what optrace keeps: list, clean");
-  cache->require_subcommand(1);
-  cache->footer(
+void add_cache_command(Command& app) {
+  Command& cache = app.add_subcommand("cache", "Show what optrace keeps: list, clean");
+  cache.require_subcommands(1, 1);
+  cache.footer(
       "Examples:\n"
       "  optrace cache list                       what is kept, and its size\n"
       "  optrace cache clean --older-than 30d     remove what has not changed for 30 days\n"
       "Everything in the cache is made again when it is needed, except the traces of the last\n"
       "programs. Indexes are no part of it: `optrace source list` shows them.");
-  CLI::App* const listing = cache->add_subcommand("list", "List what is kept, with its size");
-  listing->footer("Example:\n  optrace cache list --older-than 2w");
-  const auto listed = add_options(*listing, "Only what did not change for this time: 12h, 30d, 2w");
-  listing->callback([listed] { list(*listed); });
+  Command& listing = cache.add_subcommand("list", "List what is kept, with its size");
+  listing.footer("Example:\n  optrace cache list --older-than 2w");
+  const auto listed = add_options(listing, "Only what did not change for this time: 12h, 30d, 2w");
+  listing.callback([listed] { list(*listed); });
 
-  CLI::App* const cleaning = cache->add_subcommand("clean", "Remove it, and say what was freed");
-  cleaning->footer(
+  Command& cleaning = cache.add_subcommand("clean", "Remove it, and say what was freed");
+  cleaning.footer(
       "Examples:\n"
       "  optrace cache clean\n"
       "  optrace cache clean --older-than 30d\n"
@@ -103,8 +97,8 @@ void add_cache_command(CLI::App& app) {
       "not\n"
       "make are left alone.");
   const auto cleaned =
-      add_options(*cleaning, "Remove only what did not change for this time: 12h, 30d,\n2w");
-  cleaning->callback([cleaned] { clean_all(*cleaned); });
+      add_options(cleaning, "Remove only what did not change for this time: 12h, 30d,\n2w");
+  cleaning.callback([cleaned] { clean_all(*cleaned); });
 }
 
 }  // namespace optrace

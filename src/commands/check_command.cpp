@@ -4,8 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 
 #include "indexer/store/index_catalogue.h"
@@ -68,9 +66,9 @@ void run(const CheckCommandOptions& options) {
     case CheckResult::Status::passed:
       return;
     case CheckResult::Status::failed:
-      throw CLI::RuntimeError(static_cast<int>(ExitStatus::differs));
+      throw CommandEnded(ExitStatus::differs);
     case CheckResult::Status::error:
-      if (options.file.empty()) throw CLI::RuntimeError(static_cast<int>(ExitStatus::usage));
+      if (options.file.empty()) throw CommandEnded(ExitStatus::usage);
       for (const CheckResult& result : results) {
         if (result.status != CheckResult::Status::error) continue;
         throw Error(ExitStatus::usage,
@@ -83,10 +81,10 @@ void run(const CheckCommandOptions& options) {
 
 }  // namespace
 
-void add_check_command(CLI::App& app) {
+void add_check_command(Command& app) {
   const auto options = std::make_shared<CheckCommandOptions>();
-  CLI::App* const command = app.add_subcommand("check", "Check what ran against rules, for CI");
-  command->footer(
+  Command& command = app.add_subcommand("check", "Check what ran against rules, for CI");
+  command.footer(
       "Examples:\n"
       "  optrace run --trace t.trace train.py\n"
       "  optrace check t.trace --expect 'never calls *slow_conv*' --expect 'copies <= 12'\n"
@@ -99,29 +97,28 @@ void add_check_command(CLI::App& app) {
       "source,\nno finding [NAME] (`optrace findings` lists them).\n"
       "Exit status: 0 if all rules hold, 1 if one does not, 2 if one can't be decided.");
   command
-      ->add_option("TRACE", options->input,
-                   "A trace (--trace FILE), a report (--format json), or an\nop with its options")
-      ->required()
-      ->type_name("");
+      .add_positional(
+          "TRACE", options->input,
+          "A trace (--trace FILE), a report (--format json), or an\nop with its options")
+      .required();
   command
-      ->add_option("--expect", options->expectations,
-                   "A rule, or a YAML or JSON file of rules; may be repeated")
-      ->required()
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->type_name("RULES");
-  command->add_flag(
+      .add_option("--expect", options->expectations,
+                  "A rule, or a YAML or JSON file of rules; may be repeated")
+      .required()
+      .repeated()
+      .type_name("RULES");
+  command.add_flag(
       "--allow-unknown", options->check.allow_unknown,
       "Treat an unknown name as a function that was not called\ninstead of as an error");
   command
-      ->add_option("--format", options->format,
-                   "text, json (schema optrace.check/1), junit, sarif or github")
-      ->check(one_of({"text", "json", "junit", "sarif", "github"}))
-      ->type_name("FORMAT")
-      ->capture_default_str();
-  add_output_file_option(*command, options->file);
-  add_terminal_options(*command, options->terminal);
-  command->callback([options] { run(*options); });
+      .add_option("--format", options->format,
+                  "text, json (schema optrace.check/1), junit, sarif or github")
+      .one_of({"text", "json", "junit", "sarif", "github"})
+      .type_name("FORMAT")
+      .show_default();
+  add_output_file_option(command, options->file);
+  add_terminal_options(command, options->terminal);
+  command.callback([options] { run(*options); });
 }
 
 }  // namespace optrace

@@ -9,8 +9,6 @@
 #include <system_error>
 #include <vector>
 
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 
 #include "platform/error.h"
@@ -145,19 +143,19 @@ void run(const CompareCommandOptions& options) {
     write_message(fmt::format("{} {}", options.baseline,
                               comparison.differences.empty() ? "is unchanged" : "was updated"));
   } else if (!comparison.differences.empty()) {
-    throw CLI::RuntimeError(static_cast<int>(ExitStatus::differs));
+    throw CommandEnded(ExitStatus::differs);
   } else if (!comparison.conclusive) {
-    throw CLI::RuntimeError(static_cast<int>(ExitStatus::usage));
+    throw CommandEnded(ExitStatus::usage);
   }
 }
 
 }  // namespace
 
-void add_compare_command(CLI::App& app) {
+void add_compare_command(Command& app) {
   const auto options = std::make_shared<CompareCommandOptions>();
-  CLI::App* const command =
+  Command& command =
       app.add_subcommand("compare", "Show the differences between two traces, reports or commands");
-  command->footer(
+  command.footer(
       "A and B are each a trace (--trace FILE), a report (--format json), or a command in quotes: "
       "the\narguments of `optrace`, either an op with its options or `run` and a program. No shell "
       "expands them.\n"
@@ -170,31 +168,29 @@ void add_compare_command(CLI::App& app) {
       "  optrace compare 'run train.py' --baseline train.json               in CI\n"
       "Exit status: 0 if there is no difference or a baseline was updated, 1 if there is one, 2 if "
       "that is\nunknown because one of the two is incomplete.");
-  command->add_option("A", options->first, "A trace, a report, or a command in quotes")
-      ->type_name("");
-  command->add_option("B", options->second, "Another one, of the same call or program")
-      ->type_name("");
+  command.add_positional("A", options->first, "A trace, a report, or a command in quotes");
+  command.add_positional("B", options->second, "Another one, of the same call or program");
   command
-      ->add_option(
+      .add_option(
           "--baseline", options->baseline,
           "An earlier report that is used as A; the trace, report or\ncommand given is then B")
-      ->type_name("FILE");
-  command->add_flag("--update", options->update,
-                    "Write the baseline if it differs or does not exist");
+      .type_name("FILE");
+  command.add_flag("--update", options->update,
+                   "Write the baseline if it differs or does not exist");
   command
-      ->add_option("--format", options->format,
-                   "text, json (schema optrace.comparison/1) or html (one interactive\npage)")
-      ->check(one_of({"text", "json", "html"}))
-      ->type_name("FORMAT")
-      ->capture_default_str();
-  command->add_flag("--all", options->all,
-                    "For different builds of PyTorch, also list the functions\nbetween the steps");
-  command->add_flag_callback(
+      .add_option("--format", options->format,
+                  "text, json (schema optrace.comparison/1) or html (one interactive\npage)")
+      .one_of({"text", "json", "html"})
+      .type_name("FORMAT")
+      .show_default();
+  command.add_flag("--all", options->all,
+                   "For different builds of PyTorch, also list the functions\nbetween the steps");
+  command.add_flag(
       "--no-source", [options] { options->source = false; },
       "Leave the lines of source files out of the page (html)");
-  add_output_file_option(*command, options->file);
-  add_terminal_options(*command, options->terminal);
-  command->callback([options] { run(*options); });
+  add_output_file_option(command, options->file);
+  add_terminal_options(command, options->terminal);
+  command.callback([options] { run(*options); });
 }
 
 }  // namespace optrace

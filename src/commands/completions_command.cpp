@@ -1,13 +1,12 @@
 #include <memory>
+#include <set>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
+#include "src/command_line/command_description.h"
 #include "src/commands/command.h"
-#include "src/completion/command_description.h"
 #include "src/completion/completion.h"
 #include "src/completion/completion_scripts.h"
 #include "src/completion/index_names.h"
@@ -16,28 +15,25 @@
 
 namespace optrace {
 
-void add_completions_command(CLI::App& app) {
+void add_completions_command(Command& app) {
   const auto shell = std::make_shared<std::string>();
-  CLI::App* const command =
+  Command& command =
       app.add_subcommand("completions", "Print a script that completes command lines of optrace");
-  command->footer(
+  command.footer(
       "An installed optrace has the scripts where the shells look for them. Otherwise:\n"
       "  source <(optrace completions bash)                     in ~/.bashrc\n"
       "  source <(optrace completions zsh)                      in ~/.zshrc, after compinit\n"
       "  optrace completions fish | source                      in ~/.config/fish/config.fish");
   std::set<std::string> shells;
   for (const CompletionScript& script : completion_scripts()) shells.emplace(script.shell);
-  command->add_option("SHELL", *shell, "bash, zsh or fish")
-      ->required()
-      ->check(one_of(shells))
-      ->type_name("");
-  command->callback([shell] {
+  command.add_positional("SHELL", *shell, "bash, zsh or fish").required().one_of(shells);
+  command.callback([shell] {
     for (const CompletionScript& script : completion_scripts())
       if (script.shell == *shell) write_standard_output(script.text);
   });
 }
 
-bool run_hidden_command(CLI::App& app, std::span<char* const> arguments) {
+bool run_hidden_command(const Command& app, std::span<char* const> arguments) {
   const std::string_view name = arguments.size() > 1 ? arguments[1] : "";
   if (name == "__describe") {
     write_standard_output(to_json(describe(app)));

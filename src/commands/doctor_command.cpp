@@ -3,9 +3,6 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include "platform/error.h"
 #include "platform/interrupt.h"
 #include "platform/progress_display.h"
@@ -73,26 +70,26 @@ void run(const DoctorOptions& options, const std::string& version) {
                          ? to_json(checks)
                          : to_text(checks, style_for(options.terminal, target)));
   output.commit();
-  if (!is_usable(checks)) throw CLI::RuntimeError(static_cast<int>(ExitStatus::differs));
+  if (!is_usable(checks)) throw CommandEnded(ExitStatus::differs);
 }
 
 }  // namespace
 
-void add_doctor_command(CLI::App& app) {
+void add_doctor_command(Command& app) {
   const auto options = std::make_shared<DoctorOptions>();
-  CLI::App* const command =
+  Command& command =
       app.add_subcommand("doctor", "Check what optrace needs: what was found, and what is missing");
-  command->footer(
+  command.footer(
       "Examples:\n"
       "  optrace doctor\n"
       "  optrace doctor --python .venv/bin/python --format json\n"
       "Places and removes probes, traces an op, and attaches to a process of its own, which takes\n"
       "about ten seconds. Exit status: 1 if something essential is missing.");
-  command->add_option("--python", options->python, "The Python that has torch")->type_name("PATH");
-  add_text_or_json_options(*command, options->format, "optrace.doctor/1");
-  add_output_file_option(*command, options->file);
-  add_terminal_options(*command, options->terminal);
-  command->callback([&app, options] { run(*options, app.version()); });
+  command.add_option("--python", options->python, "The Python that has torch").type_name("PATH");
+  add_text_or_json_options(command, options->format, "optrace.doctor/1");
+  add_output_file_option(command, options->file);
+  add_terminal_options(command, options->terminal);
+  command.callback([&app, options] { run(*options, app.version()); });
 }
 
 }  // namespace optrace

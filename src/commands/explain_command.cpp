@@ -4,14 +4,10 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -181,7 +177,7 @@ void explain_lines(const ExplainOptions& options) {
 constexpr const char* kCompiled = "--compiled";
 
 // Throws Error(usage) if one of the options does not fit --why-not, or needs it.
-void refuse_without_backend(const ExplainOptions& options, const CLI::App& command) {
+void refuse_without_backend(const ExplainOptions& options, const Command& command) {
   if (command.count("--why-not") == 0) {
     if (command.count("--call") != 0)
       throw Error(ExitStatus::usage, "--call shows what the predicates of --why-not returned",
@@ -204,7 +200,7 @@ void refuse_without_backend(const ExplainOptions& options, const CLI::App& comma
 }
 
 // Throws Error(usage) if one of the options is for the other kind of answer.
-void refuse_options(const ExplainOptions& options, const CLI::App& command) {
+void refuse_options(const ExplainOptions& options, const Command& command) {
   const auto refuse = [&command](std::initializer_list<const char*> names, const char* what,
                                  const char* remedy) {
     for (const char* const name : names)
@@ -240,11 +236,11 @@ void explain_compiled(const ExplainOptions& options) {
 
 }  // namespace
 
-std::size_t add_explain_command(CLI::App& app, std::span<char* const> arguments) {
+std::size_t add_explain_command(Command& app, std::span<char* const> arguments) {
   const auto options = std::make_shared<ExplainOptions>();
-  CLI::App* const command = app.add_subcommand(
+  Command& command = app.add_subcommand(
       "explain", "Show the facts about an op in PyTorch's source, without running it");
-  command->footer(
+  command.footer(
       "Examples:\n"
       "  optrace explain conv2d              schema, dispatch table, derivative, call paths\n"
       "  optrace explain Tensor.add_         any spelling works\n"
@@ -260,61 +256,56 @@ std::size_t add_explain_command(CLI::App& app, std::span<char* const> arguments)
       "With --compiled, the program is SCRIPT, -m MODULE or -c CODE, as for python. It runs, "
       "without probes, and its\nown output goes to standard error. Exit status: 3 if it fails, 130 "
       "after Ctrl-C.");
-  CLI::Option* const op =
+  const Option op =
       command
-          ->add_option("OP", options->op,
-                       "An op in any of PyTorch's spellings: conv2d, nn.Conv2d,\nF.conv2d, "
-                       "torch.conv2d, Tensor.add_, aten::add.Tensor;\nor - for standard input")
-          ->required()
-          ->type_name("");
+          .add_positional("OP", options->op,
+                          "An op in any of PyTorch's spellings: conv2d, nn.Conv2d,\nF.conv2d, "
+                          "torch.conv2d, Tensor.add_, aten::add.Tensor;\nor - for standard input")
+          .required();
   command
-      ->add_option("--overload", options->overload, "The overload to explain: Tensor, out, default")
-      ->type_name("NAME");
+      .add_option("--overload", options->overload, "The overload to explain: Tensor, out, default")
+      .type_name("NAME");
   command
-      ->add_option("--device", options->device, "Only this device: cpu, cuda, meta, mps, xpu, ...")
-      ->check(CLI::Validator(
-          [](const std::string& device) {
-            return dispatch_key_of_device(device).empty()
-                       ? fmt::format("{} is not a device", device)
-                       : std::string();
-          },
-          ""))
-      ->type_name("DEVICE");
+      .add_option("--device", options->device, "Only this device: cpu, cuda, meta, mps, xpu, ...")
+      .check([](const std::string& device) {
+        return dispatch_key_of_device(device).empty() ? fmt::format("{} is not a device", device)
+                                                      : std::string();
+      })
+      .type_name("DEVICE");
   command
-      ->add_option("--format", options->format,
-                   "text, html (a page), dot (a graph for Graphviz), or json\n(schema "
-                   "optrace.explain/1)")
-      ->check(one_of({"text", "json", "html", "dot"}))
-      ->type_name("FORMAT")
-      ->capture_default_str();
-  add_output_file_option(*command, options->file);
-  command->add_flag(
-      "--all", options->all,
-      "Show every dispatch key and every call path; with\n--why-not, every predicate");
+      .add_option("--format", options->format,
+                  "text, html (a page), dot (a graph for Graphviz), or json\n(schema "
+                  "optrace.explain/1)")
+      .one_of({"text", "json", "html", "dot"})
+      .type_name("FORMAT")
+      .show_default();
+  add_output_file_option(command, options->file);
+  command.add_flag("--all", options->all,
+                   "Show every dispatch key and every call path; with\n--why-not, every predicate");
   command
-      ->add_option("--why-not", options->why_not,
-                   "Instead, show the functions that decide whether the op runs\non a backend: "
-                   "cudnn, mkldnn, flash, efficient, miopen, ...")
-      ->type_name("BACKEND");
+      .add_option("--why-not", options->why_not,
+                  "Instead, show the functions that decide whether the op runs\non a backend: "
+                  "cudnn, mkldnn, flash, efficient, miopen, ...")
+      .type_name("BACKEND");
   command
-      ->add_option("--call", options->call,
-                   "With --why-not, also show what these functions returned in a\ncall: a trace, a "
-                   "report, or a command in quotes that makes it,\n'conv2d --dtype float64'")
-      ->type_name("CALL");
-  add_terminal_options(*command, options->terminal);
+      .add_option("--call", options->call,
+                  "With --why-not, also show what these functions returned in a\ncall: a trace, a "
+                  "report, or a command in quotes that makes it,\n'conv2d --dtype float64'")
+      .type_name("CALL");
+  add_terminal_options(command, options->terminal);
   command
-      ->add_option("--python", options->python,
-                   "The Python that has torch. Default: $OPTRACE_PYTHON, else the\nfirst that has "
-                   "torch of optrace's own environment,\n$VIRTUAL_ENV, $CONDA_PREFIX, .venv and "
-                   "python3")
-      ->type_name("PATH");
-  command->add_flag(kCompiled, options->compiled,
-                    "Run the program that follows, without probes, and show\nwhat torch.compile "
-                    "makes of it: graphs, graph breaks,\nrecompilations, and what is fused into "
-                    "each kernel");
-  add_dry_run_options(*command, options->dry_run);
-  command->callback([options, command] {
-    refuse_options(*options, *command);
+      .add_option("--python", options->python,
+                  "The Python that has torch. Default: $OPTRACE_PYTHON, else the\nfirst that has "
+                  "torch of optrace's own environment,\n$VIRTUAL_ENV, $CONDA_PREFIX, .venv and "
+                  "python3")
+      .type_name("PATH");
+  command.add_flag(kCompiled, options->compiled,
+                   "Run the program that follows, without probes, and show\nwhat torch.compile "
+                   "makes of it: graphs, graph breaks,\nrecompilations, and what is fused into "
+                   "each kernel");
+  add_dry_run_options(command, options->dry_run);
+  command.callback([options, &command] {
+    refuse_options(*options, command);
     if (options->compiled)
       explain_compiled(*options);
     else if (options->op == "-")
@@ -323,11 +314,11 @@ std::size_t add_explain_command(CLI::App& app, std::span<char* const> arguments)
       explain_one(*options);
   });
   if (arguments.size() < 2 || std::string_view(arguments[1]) != "explain") return arguments.size();
-  const std::size_t own = own_arguments(*command, arguments);
+  const std::size_t own = own_arguments(command, arguments);
   const auto is_compiled = [](std::string_view argument) { return argument == kCompiled; };
   if (std::ranges::none_of(arguments.first(own), is_compiled)) return arguments.size();
-  op->required(false);
-  return take_program(*command, arguments, options->program);
+  op.required(false);
+  return take_program(command, arguments, options->program);
 }
 
 }  // namespace optrace

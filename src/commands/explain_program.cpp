@@ -3,11 +3,10 @@
 #include <cstdint>
 #include <utility>
 
-#include <CLI/App.hpp>
-
 #include "platform/error.h"
 #include "report/explain/compiled_output.h"
 #include "report/merge/merge.h"
+#include "src/commands/command.h"
 #include "src/terminal/command_output.h"
 #include "src/terminal/standard_output.h"
 #include "tracer/launch/program_tracer.h"
@@ -33,7 +32,7 @@ void explain_program(const ProgramExplanation& options) {
                                      : compiled_text(report, style_for(options.terminal, target)));
   output.commit();
   if (const ExitStatus status = status_after(result); status != ExitStatus::done)
-    throw CLI::RuntimeError(static_cast<int>(status));
+    throw CommandEnded(status);
 }
 
 }  // namespace optrace

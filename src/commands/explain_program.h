@@ -17,7 +17,7 @@ struct ProgramExplanation {
 
 /// Runs the program without probes, and writes what torch.compile made of it. The program's
 /// standard output goes to standard error. Throws Error(usage) for a program that can't be run,
-/// Error(failed) if nothing is known about its compilations, and CLI::RuntimeError after an answer
+/// Error(failed) if nothing is known about its compilations, and CommandEnded after an answer
 /// about a program that failed.
 void explain_program(const ProgramExplanation& options);
 

@@ -3,9 +3,6 @@
 #include <string>
 #include <vector>
 
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include "platform/interrupt.h"
 #include "report/merge/merge.h"
 #include "report/merge/trace_index.h"
@@ -58,28 +55,27 @@ void run(const FindingsCommandOptions& options) {
 
 }  // namespace
 
-void add_findings_command(CLI::App& app) {
+void add_findings_command(Command& app) {
   const auto options = std::make_shared<FindingsCommandOptions>();
-  CLI::App* const command =
+  Command& command =
       app.add_subcommand("findings", "Show what makes a program slow, by line, or list the rules");
-  command->footer(
+  command.footer(
       "Examples:\n"
       "  optrace findings                 the rules\n"
       "  optrace run --trace t.trace train.py\n"
       "  optrace findings t.trace         what they find, the most expensive first\n"
       "  optrace findings t.trace --ignore layout-copy --format json");
-  command
-      ->add_option("TRACE", options->traces,
-                   "Files written by --trace FILE or by `optrace merge`;\nnone: list the rules")
-      ->type_name("");
-  command->add_option("--format", options->format, "text or json (schema optrace.findings/1)")
-      ->check(one_of({"text", "json"}))
-      ->type_name("FORMAT")
-      ->capture_default_str();
-  add_ignore_option(*command, options->findings);
-  add_output_file_option(*command, options->file);
-  add_terminal_options(*command, options->terminal);
-  command->callback([options] { run(*options); });
+  command.add_positional(
+      "TRACE", options->traces,
+      "Files written by --trace FILE or by `optrace merge`;\nnone: list the rules");
+  command.add_option("--format", options->format, "text or json (schema optrace.findings/1)")
+      .one_of({"text", "json"})
+      .type_name("FORMAT")
+      .show_default();
+  add_ignore_option(command, options->findings);
+  add_output_file_option(command, options->file);
+  add_terminal_options(command, options->terminal);
+  command.callback([options] { run(*options); });
 }
 
 }  // namespace optrace

@@ -1,13 +1,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
-#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 
 #include "platform/error.h"
@@ -66,30 +63,29 @@ void show_layers(const LayersOptions& options) {
 
 }  // namespace
 
-void add_layers_command(CLI::App& app) {
+void add_layers_command(Command& app) {
   const auto options = std::make_shared<LayersOptions>();
-  CLI::App* const command =
+  Command& command =
       app.add_subcommand("layers", "Show PyTorch's layers: the purpose, folders and size of each");
-  command->footer(
+  command.footer(
       "Examples:\n"
       "  optrace layers                   all layers, from torch.* down to CUDA\n"
       "  optrace layers dispatcher        one layer\n"
       "  optrace layers --format svg -o layers.svg   a picture of the map\n"
       "  optrace layers --format json     for programs");
-  command->add_option("LAYER", options->layer, "Only this layer: python, functional, nn, ...")
-      ->type_name("");
+  command.add_positional("LAYER", options->layer, "Only this layer: python, functional, nn, ...");
   command
-      ->add_option(
+      .add_option(
           "--format", options->format,
           "text, svg (a picture), html (a page with the\npicture and tables), or json (schema "
           "optrace.layers/1)")
-      ->check(one_of({"text", "json", "svg", "html"}))
-      ->type_name("FORMAT")
-      ->capture_default_str();
-  add_output_file_option(*command, options->output);
-  command->add_option("--python", options->python, "The Python that has torch")->type_name("PATH");
-  add_terminal_options(*command, options->terminal);
-  command->callback([options] { show_layers(*options); });
+      .one_of({"text", "json", "svg", "html"})
+      .type_name("FORMAT")
+      .show_default();
+  add_output_file_option(command, options->output);
+  command.add_option("--python", options->python, "The Python that has torch").type_name("PATH");
+  add_terminal_options(command, options->terminal);
+  command.callback([options] { show_layers(*options); });
 }
 
 }  // namespace optrace

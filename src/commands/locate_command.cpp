@@ -6,15 +6,11 @@
 #include <iterator>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <vector>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -213,11 +209,11 @@ void locate_lines(const LocateCommandOptions& options) {
 
 }  // namespace
 
-void add_locate_command(CLI::App& app) {
+void add_locate_command(Command& app) {
   const auto options = std::make_shared<LocateCommandOptions>();
-  CLI::App* const command =
+  Command& command =
       app.add_subcommand("locate", "Show where a name of PyTorch is defined: file and line");
-  command->footer(
+  command.footer(
       "Examples:\n"
       "  optrace locate nn.Linear                    Python classes, functions, methods\n"
       "  optrace locate torch.matmul                 builtins: binding, yaml line, kernels\n"
@@ -231,42 +227,41 @@ void add_locate_command(CLI::App& app) {
       "  optrace locate - < names > answers          one name per line in, one JSON object per "
       "line out");
   command
-      ->add_option("NAME", options->name,
-                   "A name as in Python, C++ or the dispatcher; or - for standard\ninput")
-      ->required()
-      ->type_name("");
-  command->add_option("--format", options->format, "text or json (schema optrace.locate/1)")
-      ->check(one_of({"text", "json"}))
-      ->type_name("FORMAT")
-      ->capture_default_str();
-  add_output_file_option(*command, options->output);
-  command->add_option("--limit", options->answers.limit, "Maximum number of answers")
-      ->check(CLI::Range(1U, 100000U).description(""))
-      ->type_name("N")
-      ->capture_default_str();
-  command->add_flag("--all", options->answers.all,
-                    "Show all answers, including generated out variants and all\ncallers");
-  command->add_flag("--callers", options->calls.callers,
-                    "Also list what calls a C++ function or op: functions, the ops\nand stubs for "
-                    "which it is registered, its name in Python");
-  command->add_flag("--callees", options->calls.callees,
-                    "Also list what it calls, with the line of each first call");
+      .add_positional("NAME", options->name,
+                      "A name as in Python, C++ or the dispatcher; or - for standard\ninput")
+      .required();
+  command.add_option("--format", options->format, "text or json (schema optrace.locate/1)")
+      .one_of({"text", "json"})
+      .type_name("FORMAT")
+      .show_default();
+  add_output_file_option(command, options->output);
+  command.add_option("--limit", options->answers.limit, "Maximum number of answers")
+      .between(1, 100000)
+      .type_name("N")
+      .show_default();
+  command.add_flag("--all", options->answers.all,
+                   "Show all answers, including generated out variants and all\ncallers");
+  command.add_flag("--callers", options->calls.callers,
+                   "Also list what calls a C++ function or op: functions, the ops\nand stubs for "
+                   "which it is registered, its name in Python");
+  command.add_flag("--callees", options->calls.callees,
+                   "Also list what it calls, with the line of each first call");
   command
-      ->add_option("--depth", options->calls.depth,
-                   "How many calls to follow, with --callers or --callees")
-      ->check(CLI::Range(1U, 100U).description(""))
-      ->type_name("N")
-      ->capture_default_str();
-  command->add_flag("--open", options->open, "Open the definition in $VISUAL or $EDITOR");
+      .add_option("--depth", options->calls.depth,
+                  "How many calls to follow, with --callers or --callees")
+      .between(1, 100)
+      .type_name("N")
+      .show_default();
+  command.add_flag("--open", options->open, "Open the definition in $VISUAL or $EDITOR");
   command
-      ->add_flag("--source", options->source,
-                 "Print the text of the definition, from a file on this machine")
-      ->excludes("--callers")
-      ->excludes("--callees")
-      ->excludes("--open");
-  command->add_option("--python", options->python, "The Python that has torch")->type_name("PATH");
-  add_terminal_options(*command, options->terminal);
-  command->callback([options] {
+      .add_flag("--source", options->source,
+                "Print the text of the definition, from a file on this machine")
+      .excludes("--callers")
+      .excludes("--callees")
+      .excludes("--open");
+  command.add_option("--python", options->python, "The Python that has torch").type_name("PATH");
+  add_terminal_options(command, options->terminal);
+  command.callback([options] {
     if (options->name == "-")
       locate_lines(*options);
     else

@@ -3,9 +3,6 @@
 #include <string>
 #include <utility>
 
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include "platform/error.h"
 #include "platform/interrupt.h"
 #include "src/choices/index_choice.h"
@@ -31,21 +28,21 @@ void serve(const std::string& python, const std::string& version) {
       if (!MessageStream::write(*response)) break;
   }
   // As the protocol demands.
-  if (!server.shut_down()) throw CLI::RuntimeError(static_cast<int>(ExitStatus::differs));
+  if (!server.shut_down()) throw CommandEnded(ExitStatus::differs);
 }
 
 }  // namespace
 
-void add_lsp_command(CLI::App& app) {
-  CLI::App* const command =
+void add_lsp_command(Command& app) {
+  Command& command =
       app.add_subcommand("lsp", "Serve an editor: go to definition and hover on names of PyTorch");
-  command->footer(
+  command.footer(
       "A language server on standard input and output, which an editor starts. In Python files,\n"
       "torch.matmul, F.conv2d and x.add_ have their binding, kernels by dispatch key, and\n"
       "derivative. docs/editors.md has the set-up for VS Code, neovim and emacs.");
   const auto python = std::make_shared<std::string>();
-  command->add_option("--python", *python, "The Python that has torch")->type_name("PATH");
-  command->callback([&app, python] {
+  command.add_option("--python", *python, "The Python that has torch").type_name("PATH");
+  command.callback([&app, python] {
     const std::string version = app.version();  // `optrace 0.1.0`
     serve(*python, version.substr(version.find(' ') + 1));
   });

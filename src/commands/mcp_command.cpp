@@ -6,8 +6,6 @@
 #include <system_error>
 #include <vector>
 
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -58,16 +56,16 @@ void serve(const std::string& python_option) {
 
 }  // namespace
 
-void add_mcp_command(CLI::App& app) {
-  CLI::App* const command = app.add_subcommand(
+void add_mcp_command(Command& app) {
+  Command& command = app.add_subcommand(
       "mcp", "Serve a coding assistant: locate, explain, trace_op, report, findings");
-  command->footer(
+  command.footer(
       "A server of the Model Context Protocol on standard input and output, which an assistant\n"
       "starts. Needs the package mcp: pip install 'optrace[mcp]'. docs/editors.md has the set-up.\n"
       "The tool trace_op runs the Python code that the assistant gives.");
   const auto python = std::make_shared<std::string>();
-  command->add_option("--python", *python, "The Python that has torch")->type_name("PATH");
-  command->callback([python] { serve(*python); });
+  command.add_option("--python", *python, "The Python that has torch").type_name("PATH");
+  command.callback([python] { serve(*python); });
 }
 
 }  // namespace optrace

@@ -3,10 +3,6 @@
 #include <string>
 #include <vector>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include "platform/interrupt.h"
 #include "platform/output_file.h"
 #include "src/commands/command.h"
@@ -15,15 +11,15 @@
 
 namespace optrace {
 
-void add_merge_command(CLI::App& app) {
+void add_merge_command(Command& app) {
   struct Options {
     std::vector<std::string> traces;
     std::string output;
   };
   const auto options = std::make_shared<Options>();
-  CLI::App* const command =
+  Command& command =
       app.add_subcommand("merge", "Merge the traces of a job's processes into one trace");
-  command->footer(
+  command.footer(
       "Examples:\n"
       "  optrace merge job.rank*.trace -o job.trace     one trace of all ranks\n"
       "  optrace report job.trace                       its tree, with the ranks that differ\n"
@@ -31,15 +27,15 @@ void add_merge_command(CLI::App& app) {
       "\n"
       "The result does not depend on the order or the grouping of the traces.");
   command
-      ->add_option("TRACE", options->traces,
-                   "Files written by --trace FILE or by `optrace merge`, of\nthe processes of one "
-                   "job")
-      ->required()
-      ->type_name("");
-  command->add_option("-o,--output", options->output, "The merged trace")
-      ->required()
-      ->type_name("FILE");
-  command->callback([options] {
+      .add_positional(
+          "TRACE", options->traces,
+          "Files written by --trace FILE or by `optrace merge`, of\nthe processes of one "
+          "job")
+      .required();
+  command.add_option("-o,--output", options->output, "The merged trace")
+      .required()
+      .type_name("FILE");
+  command.callback([options] {
     {
       const OutputFile trial(options->output);
     }

@@ -8,14 +8,10 @@
 #include <iterator>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -155,7 +151,7 @@ bool index_can_tell(std::string_view spelling) {
 
 /// Throws Error(usage) for a misspelt op: a name that the index lacks and that is similar to one it
 /// has. This saves the seconds that Python and torch take to start.
-void refuse_misspelt(const OpOptions& options, CLI::App& app) {
+void refuse_misspelt(const OpOptions& options, const Command& app) {
   if (!index_can_tell(options.op)) return;
   std::optional<IndexChoice> choice;
   try {
@@ -215,7 +211,7 @@ Trace trace_op(const OpOptions& options, const PythonChoice& python) {
   return std::move(result.trace);
 }
 
-void run_op(OpOptions& options, CLI::App& app) {
+void run_op(OpOptions& options, const Command& app) {
   require_op(options);
   refuse_misspelt(options, app);
   (void)call_of(options);  // Reports an invalid call before searching for Python.
@@ -238,72 +234,69 @@ void run_op(OpOptions& options, CLI::App& app) {
 }
 
 /// Adds the options for the op and its call.
-void add_call_options(CLI::App& app, const std::shared_ptr<OpOptions>& options) {
-  app.add_option("OP", options->op,
-                 "The op to call, in any of PyTorch's spellings: conv2d,\nnn.Conv2d, F.conv2d, "
-                 "torch.conv2d, Tensor.add_,\naten::add.Tensor, 'nn.Linear(8, 4)'")
-      ->type_name("");
+void add_call_options(Command& app, const std::shared_ptr<OpOptions>& options) {
+  app.add_positional("OP", options->op,
+                     "The op to call, in any of PyTorch's spellings: conv2d,\nnn.Conv2d, F.conv2d, "
+                     "torch.conv2d, Tensor.add_,\naten::add.Tensor, 'nn.Linear(8, 4)'");
   app.add_option("--device", options->device,
                  "The device of its tensors: cpu or cuda; without a GPU, cuda\nis a dry run")
-      ->check(one_of({"cpu", "cuda"}))
-      ->type_name("DEVICE")
-      ->default_str("cpu");
+      .one_of({"cpu", "cuda"})
+      .type_name("DEVICE")
+      .default_text("cpu");
   add_dry_run_options(app, options->dry_run);
   app.add_option(
          "--shape", options->shapes,
          "Shape of the first tensor, 2x3x4, or of a named one,\nweight=2x3; may be repeated")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->type_name("[NAME=]SHAPE");
+      .repeated()
+      .type_name("[NAME=]SHAPE");
   app.add_option("--dtype", options->dtypes,
                  "dtype of all floating-point tensors, float16, or of a\nnamed one, "
                  "weight=float16; may be repeated")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->type_name("[NAME=]DTYPE");
+      .repeated()
+      .type_name("[NAME=]DTYPE");
   app.add_option("--input", options->input,
                  "The call's arguments as Python code, instead of those of a\nsample: "
                  "'torch.randn(2, 3), dim=1'")
-      ->type_name("EXPR");
+      .type_name("EXPR");
   app.add_flag("--requires-grad", options->requires_grad,
                "Make floating-point inputs require a gradient");
   app.add_flag("--backward", options->backward, "Also call .sum().backward() on the result");
   app.add_flag("--compile", options->compile, "Call what torch.compile makes of the op");
   app.add_option("--probes", options->probes, "How functions are patched: jump (fast) or int3")
-      ->check(one_of({"jump", "int3"}))
-      ->type_name("MODE")
-      ->capture_default_str();
+      .one_of({"jump", "int3"})
+      .type_name("MODE")
+      .show_default();
   app.add_option(
          "--python", options->python,
          "The Python that has torch. Default: $OPTRACE_PYTHON, else the\nfirst that has torch of "
          "optrace's own environment,\n$VIRTUAL_ENV, $CONDA_PREFIX, .venv and python3")
-      ->type_name("PATH");
+      .type_name("PATH");
   app.add_option("--timeout", options->timeout, "How long to wait for a sign of life from Python")
-      ->check(CLI::Range(1U, 86400U).description(""))
-      ->type_name("SECONDS")
-      ->capture_default_str();
+      .between(1, 86400)
+      .type_name("SECONDS")
+      .show_default();
 }
 
 }  // namespace
 
-void add_op_command(CLI::App& app) {
+void add_op_command(Command& app) {
   const auto options = std::make_shared<OpOptions>();
   add_call_options(app, options);
   add_output_options(app, options->output);
   add_interactive_option(app, options->output);
   app.add_option("--trace", options->trace_file, "Save the trace for `optrace report`")
-      ->type_name("FILE");
+      .type_name("FILE");
   app.add_flag("--timeline", options->timeline, "Keep every call in the trace, not only counts");
   app.callback([&app, options] {
-    if (app.get_subcommands().empty()) run_op(*options, app);
+    if (app.chosen() == nullptr) run_op(*options, app);
   });
 }
 
 Trace trace_op_command(const std::vector<std::string>& words) {
   const auto options = std::make_shared<OpOptions>();
-  CLI::App app;
+  Command app("optrace", "");
   add_call_options(app, options);
-  app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 takes them reversed.
+  app.parse(words);
   require_op(*options);
   const PythonChoice python = choose_python(options->python);
   const InterruptGuard guard;

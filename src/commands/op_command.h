@@ -8,7 +8,7 @@
 namespace optrace {
 
 /// Traces the op that `optrace WORDS...` names, with the options of its call, without reporting it.
-/// Throws CLI::ParseError for other words, Error for any other failure.
+/// Throws WrongUsage or HelpAsked for other words, Error for any other failure.
 Trace trace_op_command(const std::vector<std::string>& words);
 
 }  // namespace optrace

@@ -15,7 +15,7 @@
 
 namespace optrace {
 
-std::size_t own_arguments(const CLI::App& command, std::span<char* const> arguments) {
+std::size_t own_arguments(const Command& command, std::span<char* const> arguments) {
   std::size_t at = 2;
   while (at < arguments.size()) {
     const std::string_view argument = arguments[at];
@@ -23,15 +23,13 @@ std::size_t own_arguments(const CLI::App& command, std::span<char* const> argume
         argument.starts_with("-c")) {
       return at;
     }
-    const CLI::Option* const option = command.get_option_no_throw(std::string(argument));
-    const bool takes_next = option != nullptr && option->get_items_expected_max() != 0;
-    at += takes_next ? 2 : 1;
+    at += command.takes_value(std::string(argument)) ? 2U : 1U;
     if (argument == "--") return at;
   }
   return arguments.size();
 }
 
-std::size_t take_program(const CLI::App& command, std::span<char* const> arguments,
+std::size_t take_program(const Command& command, std::span<char* const> arguments,
                          std::vector<std::string>& program) {
   const std::size_t own = own_arguments(command, arguments);
   for (char* const argument : arguments.subspan(own)) program.emplace_back(argument);

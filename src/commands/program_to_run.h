@@ -7,9 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include <CLI/App.hpp>
-
 #include "platform/error.h"
+#include "src/command_line/command_line.h"
 #include "src/options/dry_run_options.h"
 #include "tracer/launch/program_tracer.h"
 
@@ -21,11 +20,11 @@ namespace optrace {
 /// Returns the number of `arguments` before the program. `arguments` are those of the process,
 /// beginning with the name of optrace and that of `command`. The program begins with the first
 /// argument that is neither an option of `command` nor an option's value, or with -m or -c.
-std::size_t own_arguments(const CLI::App& command, std::span<char* const> arguments);
+std::size_t own_arguments(const Command& command, std::span<char* const> arguments);
 
 /// Appends the program and its arguments to `program`. Returns the number of arguments before it,
 /// which the parser of the command line may see.
-std::size_t take_program(const CLI::App& command, std::span<char* const> arguments,
+std::size_t take_program(const Command& command, std::span<char* const> arguments,
                          std::vector<std::string>& program);
 
 /// Throws Error(usage) if there is no such program. `command` is how the user runs one: `optrace

@@ -4,17 +4,13 @@
 #include <cstddef>
 #include <cstdio>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 
 #include "platform/error.h"
@@ -170,50 +166,34 @@ void write_timelines(std::size_t count, const TakeTrace& take_trace, const Outpu
   });
 }
 
-const std::map<std::string, std::uint64_t> kTimeUnits = {
-    {"ns", 1}, {"us", 1'000}, {"ms", 1'000'000}, {"s", 1'000'000'000}};
-
-/// Returns a validator for a whole number with one of kTimeUnits.
-CLI::Validator time_with_unit() {
-  return {[](const std::string& text) {
-            const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
-            if (digits != 0 && kTimeUnits.contains(text.substr(digits))) return std::string();
-            return fmt::format("{} is not a time; give a whole number and ns, us, ms or s: 50us",
-                               text);
-          },
-          ""};
-}
-
 /// Adds the options that show a part of the report.
-void add_frame_selection_options(CLI::App& app, FrameSelection& selection) {
+void add_frame_selection_options(Command& app, FrameSelection& selection) {
   app.add_option("--under", selection.under,
                  "Only calls of WHAT, and what is below them: an op (aten::mm), a\nfunction "
                  "(Block.forward) or a line of Python code (train.py:17);\n* matches any "
                  "characters. May be repeated")
-      ->allow_extra_args(false)
-      ->type_name("WHAT");
+      .one_value_each_time()
+      .type_name("WHAT");
   app.add_option("--ops", selection.ops,
                  "Only ops of this name, and what they call; * matches any\ncharacters")
-      ->allow_extra_args(false)
-      ->type_name("PATTERN");
+      .one_value_each_time()
+      .type_name("PATTERN");
   app.add_option("--depth", selection.depth, "Only N levels of the selected calls")
-      ->check(whole_number(1))
-      ->type_name("N");
+      .whole_number(1)
+      .type_name("N");
   app.add_option("--top", selection.top, "Only the N frames with the most time of their own")
-      ->check(whole_number(1))
-      ->type_name("N");
+      .whole_number(1)
+      .type_name("N");
   app.add_option("--min-time", selection.min_time,
                  "Only frames that took this long, in all calls: 50us, 1ms, 2s")
-      ->transform(
-          CLI::AsNumberWithUnit(kTimeUnits, CLI::AsNumberWithUnit::UNIT_REQUIRED).description(""))
-      ->transform(time_with_unit())
-      ->type_name("TIME");
+      .time_with_unit()
+      .type_name("TIME");
 }
 
 }  // namespace
 
-void add_output_options(CLI::App& app, OutputOptions& options) {
-  app.add_option_function<std::string>(
+void add_output_options(Command& app, OutputOptions& options) {
+  app.add_option(
          "--format",
          [&options](const std::string& name) {
            const auto* const found = std::ranges::find(kReportFormats, name);
@@ -224,11 +204,11 @@ void add_output_options(CLI::App& app, OutputOptions& options) {
          "a\ngraph), sqlite (a database for queries of your own),\nhtml (one interactive page), "
          "perfetto (each call on a time\naxis), gdb (breakpoints on each step),\n"
          "dispatch (as TORCH_SHOW_DISPATCH_TRACE prints it)")
-      ->check(one_of({kReportFormats.begin(), kReportFormats.end()}))
-      ->type_name("FORMAT")
-      ->default_str(kReportFormats[static_cast<std::size_t>(options.usual_format)]);
+      .one_of({kReportFormats.begin(), kReportFormats.end()})
+      .type_name("FORMAT")
+      .default_text(kReportFormats[static_cast<std::size_t>(options.usual_format)]);
   app.add_option("-o,--output", options.file, "Write to a file instead of standard output")
-      ->type_name("FILE");
+      .type_name("FILE");
   app.add_flag("--all", options.tree.all,
                "Show every frame, also wrapper templates, the interpreter's\nframes and plumbing");
   app.add_flag("--why", options.tree.why,
@@ -240,14 +220,14 @@ void add_output_options(CLI::App& app, OutputOptions& options) {
   app.add_flag(
       "--times", options.tree.times,
       "Show how long each path took: the total, and the shortest\nand longest of several calls");
-  app.add_flag_callback(
+  app.add_flag(
       "--no-source", [&options] { options.page_source = false; },
       "Leave the lines of source files out of the page (html)");
   add_ignore_option(app, options.tree.findings);
   add_terminal_options(app, options.terminal);
 }
 
-void add_interactive_option(CLI::App& app, OutputOptions& options) {
+void add_interactive_option(Command& app, OutputOptions& options) {
   app.add_flag("-i,--interactive", options.interactive,
                "Show the tree in the terminal, to fold and to search; ? there\nshows the keys");
 }
@@ -280,14 +260,14 @@ void write_report(std::span<const Trace> traces, const OutputOptions& options,
   write_report(report, options, stream);
 }
 
-void add_report_command(CLI::App& app) {
+void add_report_command(Command& app) {
   struct Options {
     std::vector<std::string> traces;
     OutputOptions output;
   };
   const auto options = std::make_shared<Options>();
-  CLI::App* const command = app.add_subcommand("report", "Render a saved trace");
-  command->footer(
+  Command& command = app.add_subcommand("report", "Render a saved trace");
+  command.footer(
       "Examples:\n"
       "  optrace conv2d --trace conv2d.trace       save a trace\n"
       "  optrace report conv2d.trace               show it\n"
@@ -298,16 +278,16 @@ void add_report_command(CLI::App& app) {
       "  optrace report job.rank0.trace job.rank1.trace     processes of one job, with their "
       "differences");
   command
-      ->add_option("TRACE", options->traces,
-                   "Files written by --trace FILE or by `optrace merge`: of one call\nor program, "
-                   "or of the processes of one job")
-      ->required()
-      ->type_name("");
-  add_frame_selection_options(*command, options->output.selection);
-  add_output_options(*command, options->output);
-  command->get_option("--format")->default_str("text for an op, summary for a program");
-  add_interactive_option(*command, options->output);
-  command->callback([options] {
+      .add_positional(
+          "TRACE", options->traces,
+          "Files written by --trace FILE or by `optrace merge`: of one call\nor program, "
+          "or of the processes of one job")
+      .required();
+  add_frame_selection_options(command, options->output.selection);
+  add_output_options(command, options->output);
+  command.option("--format").default_text("text for an op, summary for a program");
+  add_interactive_option(command, options->output);
+  command.callback([options] {
     require_output(options->output);
     const InterruptGuard guard;
     const std::vector<std::string>& files = options->traces;

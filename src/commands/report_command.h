@@ -5,11 +5,10 @@
 #include <span>
 #include <string>
 
-#include <CLI/App.hpp>
-
 #include "report/output/render.h"
 #include "report/output/report_text.h"
 #include "report/selection/frame_selection.h"
+#include "src/command_line/command_line.h"
 #include "src/terminal/terminal.h"
 #include "tracer/trace/trace.h"
 
@@ -35,11 +34,11 @@ struct OutputOptions {
 
 /// Adds --format, -o, --all, --why, --tensors, --times, --no-source, --ignore and the options for a
 /// terminal, which every command that writes a report has. `options` must outlive `app`.
-void add_output_options(CLI::App& app, OutputOptions& options);
+void add_output_options(Command& app, OutputOptions& options);
 
 /// Adds -i, --interactive, which add_output_options() leaves out: not every command has a terminal
 /// of its own. To be called after it. `options` must outlive `app`.
-void add_interactive_option(CLI::App& app, OutputOptions& options);
+void add_interactive_option(Command& app, OutputOptions& options);
 
 /// The stream for a report without a file.
 enum class ReportStream { output, error };

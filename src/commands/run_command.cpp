@@ -10,13 +10,12 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <sys/wait.h>
@@ -337,29 +336,29 @@ ProgramResult run_traced(RunOptions& options, const PythonChoice& python) {
   const ExitStatus reported = report(options, result);
   // The failure of the program takes precedence.
   const int status = exit_status_of(result);
-  throw CLI::RuntimeError(status != 0 ? status : static_cast<int>(reported));
+  throw CommandEnded(status != 0 ? status : static_cast<int>(reported));
 }
 
 /// Adds the options for the program to trace and its Python.
-void add_program_options(CLI::App& command, RunOptions& options) {
+void add_program_options(Command& command, RunOptions& options) {
   CollectorOptions& collector = options.request.collector;
   add_ops_option(command, collector.selection);
   command
       .add_option("--from-module", collector.selection.from_module,
                   "Record only calls made by this Python module or package")
-      ->type_name("NAME");
+      .type_name("NAME");
   command.add_option("--skip", collector.selection.skip, "Skip the first N calls of ops")
-      ->check(whole_number(0))
-      ->type_name("N");
+      .whole_number(0)
+      .type_name("N");
   add_window_options(command, options.window);
   add_memory_options(command, options.memory);
   add_dry_run_options(command, options.dry_run);
   command.add_flag("--children", options.request.children,
                    "Also trace the processes that the program starts");
   command.add_option("--probes", options.probes, "How functions are patched: jump (fast) or int3")
-      ->check(one_of({"jump", "int3"}))
-      ->type_name("MODE")
-      ->capture_default_str();
+      .one_of({"jump", "int3"})
+      .type_name("MODE")
+      .show_default();
   add_decision_options(command, options.decisions);
   command
       .add_option(
@@ -367,17 +366,16 @@ void add_program_options(CLI::App& command, RunOptions& options) {
           "The Python that has torch, to run the program. Default:\n$OPTRACE_PYTHON, else the "
           "first that has torch of optrace's\nown environment, $VIRTUAL_ENV, "
           "$CONDA_PREFIX, .venv and python3")
-      ->type_name("PATH");
+      .type_name("PATH");
 }
 
 }  // namespace
 
-std::size_t add_run_command(CLI::App& app, std::span<char* const> arguments) {
+std::size_t add_run_command(Command& app, std::span<char* const> arguments) {
   const auto options = std::make_shared<RunOptions>();
   options->output.usual_format = ReportFormat::summary;
-  CLI::App* const command =
-      app.add_subcommand("run", "Run a Python program and trace its use of torch");
-  command->footer(
+  Command& command = app.add_subcommand("run", "Run a Python program and trace its use of torch");
+  command.footer(
       "The program is SCRIPT, -m MODULE or -c CODE, as for python; its own arguments follow:\n"
       "  optrace run train.py --epochs 1\n"
       "  optrace run --ops 'aten::conv*' --count 10 -m my_package.train\n"
@@ -388,31 +386,31 @@ std::size_t add_run_command(CLI::App& app, std::span<char* const> arguments) {
       "Its input and output are left alone: the report goes to standard error after the program "
       "has ended,\nor to -o FILE. Exit status: the program's own; 128 + N if signal N killed it; 3 "
       "if it succeeded and\nthe trace or report could not be written.");
-  add_program_options(*command, *options);
-  command->add_flag("--timeline", options->request.collector.timeline,
-                    "Keep every call in the trace, not only counts");
+  add_program_options(command, *options);
+  command.add_flag("--timeline", options->request.collector.timeline,
+                   "Keep every call in the trace, not only counts");
   command
-      ->add_option("--trace", options->trace_file,
-                   "Save the trace for `optrace report`; that of a child goes to\nNAME.PID.EXT, "
-                   "that of a torchrun rank to NAME.rankN.EXT.\nDefault: the cache, which keeps "
-                   "those of the last 20 programs")
-      ->type_name("FILE");
-  add_output_options(*command, options->output);
-  command->callback([options] { run(*options); });
+      .add_option("--trace", options->trace_file,
+                  "Save the trace for `optrace report`; that of a child goes to\nNAME.PID.EXT, "
+                  "that of a torchrun rank to NAME.rankN.EXT.\nDefault: the cache, which keeps "
+                  "those of the last 20 programs")
+      .type_name("FILE");
+  add_output_options(command, options->output);
+  command.callback([options] { run(*options); });
   if (arguments.size() < 2 || std::string_view(arguments[1]) != "run") return arguments.size();
-  return take_program(*command, arguments, options->request.arguments);
+  return take_program(command, arguments, options->request.arguments);
 }
 
 std::vector<Trace> trace_run_command(std::vector<std::string> words) {
   std::string command_name = "optrace";
   std::vector<char*> arguments{command_name.data()};
   for (std::string& word : words) arguments.push_back(word.data());
-  CLI::App app;
-  CLI::App* const command = app.add_subcommand("run");
+  Command app("optrace", "");
+  Command& command = app.add_subcommand("run", "");
   RunOptions options;
-  add_program_options(*command, options);
-  app.parse(static_cast<int>(take_program(*command, arguments, options.request.arguments)),
-            arguments.data());
+  add_program_options(command, options);
+  const std::size_t own = take_program(command, arguments, options.request.arguments);
+  app.parse(std::span(arguments).first(own));
   check(options);
   ProgramResult result = run_traced(options, choose_python(options.python));
   if (result.processes.empty() && exit_status_of(result) == 0) {

@@ -9,8 +9,6 @@
 #include <system_error>
 #include <vector>
 
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 
 #include "indexer/making/index_maker.h"
@@ -221,38 +219,38 @@ void list_sources(const std::string& python) {
   write_standard_output(text);
 }
 
-void add_only_option(CLI::App& command, std::vector<std::string>& only) {
+void add_only_option(Command& command, std::vector<std::string>& only) {
   command
       .add_option(
           "--only", only,
           "Index only the units whose path matches this pattern (* matches\nany characters), "
           "for development or for one op; may be repeated")
-      ->type_name("GLOB");
+      .type_name("GLOB");
 }
 
-void add_jobs_option(CLI::App& command, int& jobs) {
+void add_jobs_option(Command& command, int& jobs) {
   command.add_option("--jobs", jobs, "Number of worker processes (default: one per processor)")
-      ->check(CLI::Range(1, 256).description(""))
-      ->type_name("N");
+      .between(1, 256)
+      .type_name("N");
 }
 
 }  // namespace
 
-void add_source_command(CLI::App& app) {
-  CLI::App* const source = app.add_subcommand(
+void add_source_command(Command& app) {
+  Command& source = app.add_subcommand(
       "source",
       "Manage and compare the indexes of PyTorch's source: add, fetch, list, coverage,\ncompare");
-  source->require_subcommand(1);
-  source->footer(
+  source.require_subcommands(1, 1);
+  source.footer(
       "Examples:\n"
       "  optrace source list              all indexes, and their versions of torch\n"
       "  optrace source fetch             download and index the source of the installed torch\n"
       "  optrace source add ~/pytorch     index a checkout");
 
   const auto options = std::make_shared<AddOptions>();
-  CLI::App* const add = source->add_subcommand(
+  Command& add = source.add_subcommand(
       "add", "Index a PyTorch source tree or a torch wheel, so that C++ frames have file and line");
-  add->footer(
+  add.footer(
       "Examples:\n"
       "  optrace source add ~/pytorch                     index a checkout\n"
       "  optrace source add --wheel                       index the installed torch, without "
@@ -262,72 +260,73 @@ void add_source_command(CLI::App& app) {
       "  optrace source add ~/my_extension --project      a C++ extension with ops of its own\n"
       "A source tree needs the torch wheel of the same version, whose generated headers are read.\n"
       "All need PyYAML.");
-  CLI::Option* const folder =
-      add->add_option("DIR", options->folder, "The top folder of a PyTorch source tree")
-          ->type_name("");
-  CLI::Option* const wheel = add->add_flag("--wheel", options->is_wheel,
-                                           "Index the installed torch from its wheel alone, "
-                                           "without a source\ntree: about a minute; some "
-                                           "lines are approximate");
-  wheel->excludes(folder);
-  add->add_option("--python", options->python, "The Python that has torch, of the same version")
-      ->type_name("PATH");
-  add->add_option("-o,--output", options->output,
-                  "Write the index to this file instead of to the folder of\nindexes")
-      ->type_name("FILE");
-  add_jobs_option(*add, options->jobs);
+  const Option folder =
+      add.add_positional("DIR", options->folder, "The top folder of a PyTorch source tree");
+  const Option wheel = add.add_flag("--wheel", options->is_wheel,
+                                    "Index the installed torch from its wheel alone, "
+                                    "without a source\ntree: about a minute; some "
+                                    "lines are approximate");
+  wheel.excludes(folder);
+  add.add_option("--python", options->python, "The Python that has torch, of the same version")
+      .type_name("PATH");
+  add.add_option("-o,--output", options->output,
+                 "Write the index to this file instead of to the folder of\nindexes")
+      .type_name("FILE");
+  add_jobs_option(add, options->jobs);
   constexpr std::uint64_t kMinWorkerMemory = std::uint64_t{256} << 20;
-  add_size_option(
-      *add, "--worker-memory", options->worker_memory, kMinWorkerMemory,
-      "Maximum memory of each worker (default: its share of\nthree quarters of the memory)");
-  add_only_option(*add, options->only);
-  CLI::Option* const project =
-      add->add_flag("--project", options->is_project,
-                    "DIR is a C++ extension that registers ops with TORCH_LIBRARY");
-  project->excludes("--only")->excludes(wheel);
-  wheel->excludes("--only");
-  add->add_flag("--on-demand", options->on_demand, "Index each name only when it is asked for")
-      ->excludes("--only")
-      ->excludes(project)
-      ->excludes(wheel);
-  add->add_option("--name", options->project_name,
-                  "The name of the extension (default: its folder's name)")
-      ->needs(project)
-      ->type_name("NAME");
-  add->callback([options] { add_source(*options); });
+  add.add_option(
+         "--worker-memory", options->worker_memory,
+         "Maximum memory of each worker (default: its share of\nthree quarters of the memory)")
+      .size(kMinWorkerMemory)
+      .type_name("SIZE");
+  add_only_option(add, options->only);
+  const Option project =
+      add.add_flag("--project", options->is_project,
+                   "DIR is a C++ extension that registers ops with TORCH_LIBRARY");
+  project.excludes("--only").excludes(wheel);
+  wheel.excludes("--only");
+  add.add_flag("--on-demand", options->on_demand, "Index each name only when it is asked for")
+      .excludes("--only")
+      .excludes(project)
+      .excludes(wheel);
+  add.add_option("--name", options->project_name,
+                 "The name of the extension (default: its folder's name)")
+      .needs(project)
+      .type_name("NAME");
+  add.callback([options] { add_source(*options); });
 
   const auto fetch_options = std::make_shared<FetchCommandOptions>();
-  CLI::App* const fetching = source->add_subcommand(
+  Command& fetching = source.add_subcommand(
       "fetch", "Download the source of the installed torch with git, and index it");
-  fetching->footer(
+  fetching.footer(
       "Examples:\n"
       "  optrace source fetch                             from PyTorch's repository\n"
       "  optrace source fetch --remote ~/mirror/pytorch.git --folder ~/pytorch-source\n"
       "Only the commit that torch was built from is fetched, without history, and only the "
       "folders\nthat contain its C++ code.");
-  fetching->add_option("--python", fetch_options->python, "The Python that has torch")
-      ->type_name("PATH");
+  fetching.add_option("--python", fetch_options->python, "The Python that has torch")
+      .type_name("PATH");
   fetching
-      ->add_option("--remote", fetch_options->remote, "The repository to fetch from: URL or folder")
-      ->type_name("URL")
-      ->capture_default_str();
+      .add_option("--remote", fetch_options->remote, "The repository to fetch from: URL or folder")
+      .type_name("URL")
+      .show_default();
   fetching
-      ->add_option("--folder", fetch_options->folder,
-                   "The folder for the source (default:\n~/.local/share/optrace/sources)")
-      ->type_name("DIR");
-  add_only_option(*fetching, fetch_options->only);
-  add_jobs_option(*fetching, fetch_options->jobs);
-  fetching->callback([fetch_options] { fetch(*fetch_options); });
+      .add_option("--folder", fetch_options->folder,
+                  "The folder for the source (default:\n~/.local/share/optrace/sources)")
+      .type_name("DIR");
+  add_only_option(fetching, fetch_options->only);
+  add_jobs_option(fetching, fetch_options->jobs);
+  fetching.callback([fetch_options] { fetch(*fetch_options); });
 
-  CLI::App* const list = source->add_subcommand("list", "List the indexes");
-  list->footer("Example:\n  optrace source list");
+  Command& list = source.add_subcommand("list", "List the indexes");
+  list.footer("Example:\n  optrace source list");
   const auto list_python = std::make_shared<std::string>();
-  list->add_option("--python", *list_python, "The Python whose torch the indexes are compared with")
-      ->type_name("PATH");
-  list->callback([list_python] { list_sources(*list_python); });
+  list.add_option("--python", *list_python, "The Python whose torch the indexes are compared with")
+      .type_name("PATH");
+  list.callback([list_python] { list_sources(*list_python); });
 
-  add_source_coverage(*source);
-  add_source_compare(*source);
+  add_source_coverage(source);
+  add_source_compare(source);
 }
 
 }  // namespace optrace

@@ -3,14 +3,12 @@
 #include <memory>
 #include <string>
 
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include "indexer/store/index_store.h"
 #include "platform/error.h"
 #include "report/source_compare/source_comparison.h"
 #include "report/source_compare/source_comparison_output.h"
 #include "src/choices/index_operand.h"
+#include "src/commands/command.h"
 #include "src/options/common_options.h"
 #include "src/terminal/command_output.h"
 #include "src/terminal/standard_output.h"
@@ -50,20 +48,19 @@ void run(const CompareSourceOptions& options) {
     output.write_whole(to_text(comparison, before, after, style_for(options.terminal, target)));
   }
   output.commit();
-  if (comparison.differences() != 0) throw CLI::RuntimeError(static_cast<int>(ExitStatus::differs));
-  if (!comparison.not_compared.empty())
-    throw CLI::RuntimeError(static_cast<int>(ExitStatus::usage));
+  if (comparison.differences() != 0) throw CommandEnded(ExitStatus::differs);
+  if (!comparison.not_compared.empty()) throw CommandEnded(ExitStatus::usage);
 }
 
 }  // namespace
 
-void add_source_compare(CLI::App& source) {
+void add_source_compare(Command& source) {
   const auto options = std::make_shared<CompareSourceOptions>();
-  CLI::App* const command =
+  Command& command =
       source.add_subcommand("compare",
                             "Show how the ops of two versions of PyTorch differ: schemas, kernels, "
                             "derivatives,\nregistrations, decompositions");
-  command->footer(
+  command.footer(
       "A and B are each a version that has an index, a Python or a virtual environment, an index "
       "file,\nor a source tree.\n"
       "  optrace source compare 2.6.0 2.15.0\n"
@@ -73,28 +70,27 @@ void add_source_compare(CLI::App& source) {
       "Exit status: 0 if there is no difference, 1 if there is one, 2 if that is unknown because "
       "an "
       "index\nlacks a part.");
-  command->add_option("A", options->first, "A version, Python, index file or source tree")
-      ->required()
-      ->type_name("");
-  command->add_option("B", options->second, "Another one")->required()->type_name("");
+  command.add_positional("A", options->first, "A version, Python, index file or source tree")
+      .required();
+  command.add_positional("B", options->second, "Another one").required();
   command
-      ->add_option("--ops", options->selection.ops,
-                   "Compare only ops of this name; * matches any characters;\nmay be repeated")
-      ->type_name("PATTERN");
+      .add_option("--ops", options->selection.ops,
+                  "Compare only ops of this name; * matches any characters;\nmay be repeated")
+      .type_name("PATTERN");
   command
-      ->add_option("--key", options->selection.keys,
-                   "Compare only the kernels, derivatives and registrations of this\ndispatch key; "
-                   "* matches any characters; may be repeated")
-      ->type_name("PATTERN");
+      .add_option("--key", options->selection.keys,
+                  "Compare only the kernels, derivatives and registrations of this\ndispatch key; "
+                  "* matches any characters; may be repeated")
+      .type_name("PATTERN");
   command
-      ->add_option("--format", options->format,
-                   "text, json (schema optrace.source_comparison/1) or markdown")
-      ->check(one_of({"text", "json", "markdown"}))
-      ->type_name("FORMAT")
-      ->capture_default_str();
-  add_output_file_option(*command, options->file);
-  add_terminal_options(*command, options->terminal);
-  command->callback([options] { run(*options); });
+      .add_option("--format", options->format,
+                  "text, json (schema optrace.source_comparison/1) or markdown")
+      .one_of({"text", "json", "markdown"})
+      .type_name("FORMAT")
+      .show_default();
+  add_output_file_option(command, options->file);
+  add_terminal_options(command, options->terminal);
+  command.callback([options] { run(*options); });
 }
 
 }  // namespace optrace

@@ -11,8 +11,6 @@
 #include <system_error>
 #include <vector>
 
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -201,33 +199,33 @@ void show_coverage(const CoverageOptions& options) {
 
 }  // namespace
 
-void add_source_coverage(CLI::App& source) {
+void add_source_coverage(Command& source) {
   const auto options = std::make_shared<CoverageOptions>();
-  CLI::App* const command = source.add_subcommand(
+  Command& command = source.add_subcommand(
       "coverage", "Show how complete an index is, compared with PyTorch's yaml and a wheel");
-  command->footer(
+  command.footer(
       "Examples:\n"
       "  optrace source coverage                       the index for the installed torch\n"
       "  optrace source coverage --fail-under 99.5     for CI: exit status 1 if any share is less\n"
       "  optrace source coverage --index my.index --all");
-  command->add_option("--python", options->python, "The Python whose torch to compare it with")
-      ->type_name("PATH");
+  command.add_option("--python", options->python, "The Python whose torch to compare it with")
+      .type_name("PATH");
   command
-      ->add_option("--index", options->index,
-                   "Examine this index instead of the one chosen for the torch")
-      ->type_name("FILE");
+      .add_option("--index", options->index,
+                  "Examine this index instead of the one chosen for the torch")
+      .type_name("FILE");
   command
-      ->add_option("--fail-under", options->fail_under,
-                   "Exit with status 1 if a share is less than this")
-      ->check(CLI::Range(0.0, 100.0).description(""))
-      ->type_name("PERCENT");
-  command->add_option("--format", options->format, "text or json (schema optrace.completeness/1)")
-      ->check(one_of({"text", "json"}))
-      ->type_name("FORMAT")
-      ->capture_default_str();
-  add_output_file_option(*command, options->output);
-  command->add_flag("--all", options->all, "List everything that is missing");
-  command->callback([options] { show_coverage(*options); });
+      .add_option("--fail-under", options->fail_under,
+                  "Exit with status 1 if a share is less than this")
+      .between(0.0, 100.0)
+      .type_name("PERCENT");
+  command.add_option("--format", options->format, "text or json (schema optrace.completeness/1)")
+      .one_of({"text", "json"})
+      .type_name("FORMAT")
+      .show_default();
+  add_output_file_option(command, options->output);
+  command.add_flag("--all", options->all, "List everything that is missing");
+  command.callback([options] { show_coverage(*options); });
 }
 
 }  // namespace optrace

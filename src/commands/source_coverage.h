@@ -1,10 +1,10 @@
 #pragma once
 
-#include <CLI/App.hpp>
+#include "src/command_line/command_line.h"
 
 namespace optrace {
 
 /// Adds `optrace source coverage`, which reports how complete an index is, to `optrace source`.
-void add_source_coverage(CLI::App& source);
+void add_source_coverage(Command& source);
 
 }  // namespace optrace

@@ -5,8 +5,6 @@
 #include <set>
 #include <string>
 
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 
 #include "indexer/sources/source_tree.h"
@@ -79,11 +77,11 @@ void write_tags(const TagsOptions& options, const std::string& version) {
 
 }  // namespace
 
-void add_tags_command(CLI::App& app) {
+void add_tags_command(Command& app) {
   const auto options = std::make_shared<TagsOptions>();
-  CLI::App* const command = app.add_subcommand(
+  Command& command = app.add_subcommand(
       "tags", "Write a tags file for editors: ops and builtins to their C++ definitions");
-  command->footer(
+  command.footer(
       "Examples:\n"
       "  optrace tags                             ./tags; in vim, `:tag matmul` goes there\n"
       "  optrace tags -o ~/torch.tags             in vim: set tags+=~/torch.tags\n"
@@ -91,14 +89,14 @@ void add_tags_command(CLI::App& app) {
       "Names: matmul, torch.matmul, aten::matmul. Only places on this machine have tags: those in "
       "a\n"
       "source tree that was indexed or named, and in the yaml files of the wheel.");
-  command->add_option("--python", options->python, "The Python that has torch")->type_name("PATH");
+  command.add_option("--python", options->python, "The Python that has torch").type_name("PATH");
   command
-      ->add_option("--source", options->source,
-                   "A PyTorch source tree, besides those that were indexed")
-      ->type_name("DIR");
-  command->add_option("-o,--output", options->file, "Write to this file instead of ./tags")
-      ->type_name("FILE");
-  command->callback([&app, options] {
+      .add_option("--source", options->source,
+                  "A PyTorch source tree, besides those that were indexed")
+      .type_name("DIR");
+  command.add_option("-o,--output", options->file, "Write to this file instead of ./tags")
+      .type_name("FILE");
+  command.callback([&app, options] {
     const std::string version = app.version();  // `optrace 0.1.0`
     write_tags(*options, version.substr(version.find(' ') + 1));
   });

@@ -10,8 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -20,6 +18,7 @@
 #include "platform/printable_text.h"
 #include "report/model/json_fields.h"
 #include "report/output/tensors_output.h"
+#include "src/commands/command.h"
 #include "src/commands/program_to_run.h"
 #include "src/options/common_options.h"
 #include "src/options/dry_run_options.h"
@@ -165,17 +164,17 @@ void run(TensorsOptions& options) {
   if (const ExitStatus status = status_after(result); status != ExitStatus::done) {
     write_message(fmt::format("the program failed ({})", describe_wait_status(result.wait_status)),
                   "The answer covers what it did until then.");
-    throw CLI::RuntimeError(static_cast<int>(status));
+    throw CommandEnded(status);
   }
 }
 
 }  // namespace
 
-std::size_t add_tensors_command(CLI::App& app, std::span<char* const> arguments) {
+std::size_t add_tensors_command(Command& app, std::span<char* const> arguments) {
   const auto options = std::make_shared<TensorsOptions>();
-  CLI::App* const command =
+  Command& command =
       app.add_subcommand("tensors", "Show where a program's tensors are: storages, views, copies");
-  command->footer(
+  command.footer(
       "The program is SCRIPT, -m MODULE or -c CODE, as for python; its own arguments follow:\n"
       "  optrace tensors -c 'import torch; x = torch.rand(3, 4); y = x.t().contiguous().view(-1)' "
       "--name y\n"
@@ -184,30 +183,33 @@ std::size_t add_tensors_command(CLI::App& app, std::span<char* const> arguments)
       "--name is also accepted directly after the program. The program's standard output goes to\n"
       "standard error. Exit status: 3 if the program fails, 130 after Ctrl-C.");
   command
-      ->add_option(
+      .add_option(
           "--name", options->name,
           "Follow this variable of the program: x, f.x for that of a\nfunction f, x[0], "
           "x['key'], self.x, model.fc1.weight.\nDefault: all variables, copies and storages")
-      ->type_name("NAME");
-  add_text_or_json_options(*command, options->format, "optrace.tensors/1");
-  add_output_file_option(*command, options->file);
-  command->add_flag("--children", options->children,
-                    "Also show the processes that the program starts, each apart;\nwith --format "
-                    "json, one object per line for each");
-  add_dry_run_options(*command, options->program.dry_run);
+      .type_name("NAME");
+  add_text_or_json_options(command, options->format, "optrace.tensors/1");
+  add_output_file_option(command, options->file);
+  command.add_flag("--children", options->children,
+                   "Also show the processes that the program starts, each apart;\nwith --format "
+                   "json, one object per line for each");
+  add_dry_run_options(command, options->program.dry_run);
   constexpr std::uint64_t kLeast = std::uint64_t{4} << 20U;
-  add_size_option(
-      *command, "--target-memory", options->target_bytes, kLeast,
-      "Maximum memory of optrace in the traced process, an eighth of\nit for the record "
-      "of tensors (256M)");
   command
-      ->add_option("--python", options->program.python,
-                   "The Python that has torch, to run the program. Default: as for\n`optrace run`")
-      ->type_name("PATH");
-  add_terminal_options(*command, options->terminal);
-  command->callback([options] { run(*options); });
+      .add_option(
+          "--target-memory", options->target_bytes,
+          "Maximum memory of optrace in the traced process, an eighth of\nit for the record "
+          "of tensors (256M)")
+      .size(kLeast)
+      .type_name("SIZE");
+  command
+      .add_option("--python", options->program.python,
+                  "The Python that has torch, to run the program. Default: as for\n`optrace run`")
+      .type_name("PATH");
+  add_terminal_options(command, options->terminal);
+  command.callback([options] { run(*options); });
   if (arguments.size() < 2 || std::string_view(arguments[1]) != "tensors") return arguments.size();
-  return take_program(*command, arguments, options->program.arguments);
+  return take_program(command, arguments, options->program.arguments);
 }
 
 }  // namespace optrace

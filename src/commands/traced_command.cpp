@@ -59,11 +59,11 @@ std::vector<Trace> trace_command(const std::string& line) {
     std::vector<Trace> traces;
     traces.push_back(trace_op_command(words));
     return traces;
-  } catch (const CLI::Success&) {  // --help, --version
+  } catch (const HelpAsked&) {  // --help, --version
     throw Error(ExitStatus::usage,
                 fmt::format("the command `{}` prints help and traces nothing", line),
                 "Omit that option.");
-  } catch (const CLI::ParseError& wrong) {
+  } catch (const WrongUsage& wrong) {
     throw Error(ExitStatus::usage, fmt::format("in the command `{}`: {}", line, wrong.what()),
                 "The command takes only the options that select the traced call. Options for the "
                 "result, such as --format, --output and --trace, belong outside of the quotes.");

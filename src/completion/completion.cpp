@@ -34,8 +34,8 @@ struct KnownValue {
   ValueKind kind;
 };
 
-// What values are, where CLI11's description has no list of them. An option's name comes before its
-// type.
+// What values are, where the description of the command has no list of them. An option's name comes
+// before its type.
 constexpr auto kValues = std::to_array<KnownValue>({
     {"--device", ValueKind::devices},
     {"--dry-run", ValueKind::gpu_models},

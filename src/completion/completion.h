@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/completion/command_description.h"
+#include "src/command_line/command_description.h"
 
 namespace optrace {
 

@@ -1,8 +1,5 @@
 #include "src/options/decision_options.h"
 
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include "report/model/known_results.h"
 #include "src/options/common_options.h"
 
@@ -12,14 +9,14 @@ std::uint32_t DecisionOptions::returns_per_site() const {
   return which == "first" ? kFirstReturns : 0;
 }
 
-void add_decision_options(CLI::App& command, DecisionOptions& options) {
+void add_decision_options(Command& command, DecisionOptions& options) {
   command
       .add_option("--decisions", options.which,
                   "Record what functions such as use_cudnn returned: at the first\n64 calls of "
                   "each place in the code, at all, or none")
-      ->check(one_of({"first", "all", "none"}))
-      ->type_name("WHICH")
-      ->capture_default_str();
+      .one_of({"first", "all", "none"})
+      .type_name("WHICH")
+      .show_default();
 }
 
 }  // namespace optrace

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include <CLI/App.hpp>
+#include "src/command_line/command_line.h"
 
 namespace optrace {
 
@@ -16,6 +16,6 @@ struct DecisionOptions {
   std::uint32_t returns_per_site() const;
 };
 
-void add_decision_options(CLI::App& command, DecisionOptions& options);
+void add_decision_options(Command& command, DecisionOptions& options);
 
 }  // namespace optrace

@@ -2,8 +2,7 @@
 
 #include <string>
 
-#include <CLI/App.hpp>
-
+#include "src/command_line/command_line.h"
 #include "tracer/runtime_build/dry_run.h"
 
 namespace optrace {
@@ -19,6 +18,6 @@ struct DryRunOptions {
   EmulatedDevices emulated_devices() const;
 };
 
-void add_dry_run_options(CLI::App& app, DryRunOptions& options);
+void add_dry_run_options(Command& app, DryRunOptions& options);
 
 }  // namespace optrace

@@ -3,15 +3,12 @@
 #include <string>
 #include <vector>
 
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include "report/check/finding_name.h"
 
 namespace optrace {
 
-void add_ignore_option(CLI::App& app, FindingOptions& options) {
-  app.add_option_function<std::vector<std::string>>(
+void add_ignore_option(Command& app, FindingOptions& options) {
+  app.add_option(
          "--ignore",
          [&options](const std::vector<std::string>& names) {
            for (const std::string& name : names) {
@@ -20,9 +17,8 @@ void add_ignore_option(CLI::App& app, FindingOptions& options) {
            }
          },
          "Report no findings of this rule; may be repeated\n(`optrace findings` lists the rules)")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->type_name("NAME");
+      .repeated()
+      .type_name("NAME");
 }
 
 }  // namespace optrace

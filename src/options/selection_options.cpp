@@ -3,8 +3,6 @@
 #include <cstddef>
 #include <string>
 
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 
 #include "platform/error.h"
@@ -13,34 +11,34 @@
 
 namespace optrace {
 
-void add_ops_option(CLI::App& command, TraceSelection& selection) {
+void add_ops_option(Command& command, TraceSelection& selection) {
   command
       .add_option(
           "--ops", selection.ops,
           "Record only ops of this name and the calls below them;\n* matches any characters")
-      ->type_name("PATTERN");
+      .type_name("PATTERN");
 }
 
-void add_count_option(CLI::App& command, TraceSelection& selection) {
+void add_count_option(Command& command, TraceSelection& selection) {
   command.add_option("--count", selection.count, "Record N calls of ops, then stop tracing")
-      ->check(whole_number(1))
-      ->type_name("N");
+      .whole_number(1)
+      .type_name("N");
 }
 
-void add_window_options(CLI::App& command, WindowOptions& window) {
+void add_window_options(Command& command, WindowOptions& window) {
   command
       .add_option("--from-step", window.from_step,
                   "Record from step N on (1 is the first) and place no probes\nbefore; a step ends "
                   "where the optimizer has stepped, or\nwhere the program calls optrace.step()")
-      ->check(whole_number(1))
-      ->type_name("N");
+      .whole_number(1)
+      .type_name("N");
   command
       .add_option(
           "--count", window.count,
           "Record N calls of ops, then stop tracing; with --from-step,\nrecord N steps, then "
           "remove the probes")
-      ->check(whole_number(1))
-      ->type_name("N");
+      .whole_number(1)
+      .type_name("N");
 }
 
 std::optional<StepWindow> take_window(const WindowOptions& window, TraceSelection& selection) {

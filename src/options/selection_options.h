@@ -3,18 +3,17 @@
 #include <cstdint>
 #include <optional>
 
-#include <CLI/App.hpp>
-
+#include "src/command_line/command_line.h"
 #include "tracer/calltree/path_counter.h"
 #include "tracer/launch/program_tracer.h"
 
 namespace optrace {
 
 /// Adds --ops PATTERN, which selects the ops to record. `selection` must outlive `command`.
-void add_ops_option(CLI::App& command, TraceSelection& selection);
+void add_ops_option(Command& command, TraceSelection& selection);
 
 /// Adds --count N, the number of calls of ops to record. `selection` must outlive `command`.
-void add_count_option(CLI::App& command, TraceSelection& selection);
+void add_count_option(Command& command, TraceSelection& selection);
 
 /// The part of a program to trace.
 struct WindowOptions {
@@ -23,7 +22,7 @@ struct WindowOptions {
 };
 
 /// Adds --from-step N and --count N. `window` must outlive `command`.
-void add_window_options(CLI::App& command, WindowOptions& window);
+void add_window_options(Command& command, WindowOptions& window);
 
 /// Returns the steps to trace; without --from-step, puts --count into `selection`. Throws
 /// Error(usage) for options that exclude each other.

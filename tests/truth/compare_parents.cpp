@@ -21,6 +21,7 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <span>
 #include <sstream>
 #include <string>
 #include <unordered_map>
@@ -28,7 +29,6 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <sys/socket.h>
@@ -38,6 +38,7 @@
 #include "platform/child_process.h"
 #include "platform/error.h"
 #include "platform/private_folder.h"
+#include "src/command_line/command_line.h"
 #include "tracer/calltree/call_tree.h"
 #include "tracer/calltree/recorded_trace.h"
 #include "tracer/probes/probe_session.h"
@@ -518,38 +519,45 @@ int compare_paths(const std::filesystem::path& trace) {
 }
 
 int run(int count, char** values) {
-  CLI::App app("Holds optrace's call tree against a single-stepped run.");
-  app.require_subcommand(1);
+  Command app("compare_parents", "Holds optrace's call tree against a single-stepped run.");
+  app.require_subcommands(1, 1);
   Settings settings;
   std::string output;
   std::string trace;
   std::string truth;
-  auto* run_command = app.add_subcommand("run", "Single-step workloads, then record them");
-  auto* compare_command = app.add_subcommand("compare", "Count the wrong parents");
-  auto* paths_command = app.add_subcommand("paths", "Compare a timeline's paths and call trees");
-  run_command->add_option("--python", settings.python)->required();
-  run_command->add_option("--program", settings.program, "run_workload.py")->required();
-  run_command->add_option("--workload", settings.workloads)->required();
-  run_command->add_option("--agent", settings.agent)->required();
-  run_command->add_option("--stepper", settings.stepper)->required();
-  run_command->add_flag("--python-events", settings.python_events);
-  run_command->add_option("--mode", settings.modes, "What to record with: int3, jump")
-      ->check(CLI::IsMember({"int3", "jump"}));
-  run_command->add_option("--most-steps", settings.most_steps, "Of one workload");
-  run_command->add_flag("--compare", settings.compare, "Compare at once, keep no trace");
-  run_command->add_option("-o", output, "Folder")->required()->check(CLI::ExistingDirectory);
-  compare_command->add_option("TRACE", trace)->required();
-  compare_command->add_option("TRUTH", truth)->required();
-  paths_command->add_option("TRACE", trace)->required();
+  Command& run_command = app.add_subcommand("run", "Single-step workloads, then record them");
+  Command& compare_command = app.add_subcommand("compare", "Count the wrong parents");
+  Command& paths_command = app.add_subcommand("paths", "Compare a timeline's paths and call trees");
+  run_command.add_option("--python", settings.python, "Runs the workloads").required();
+  run_command.add_option("--program", settings.program, "run_workload.py").required();
+  run_command.add_option("--workload", settings.workloads, "What to run").required();
+  run_command.add_option("--agent", settings.agent, "The agent's library").required();
+  run_command.add_option("--stepper", settings.stepper, "The library single_step").required();
+  run_command.add_flag("--python-events", settings.python_events, "Also compare Python's calls");
+  run_command.add_option("--mode", settings.modes, "What to record with: int3, jump")
+      .one_of({"int3", "jump"});
+  run_command.add_option("--most-steps", settings.most_steps, "Of one workload");
+  run_command.add_flag("--compare", settings.compare, "Compare at once, keep no trace");
+  run_command.add_option("-o", output, "Folder").required().check([](const std::string& folder) {
+    return std::filesystem::is_directory(folder) ? std::string()
+                                                 : fmt::format("{} is not a folder", folder);
+  });
+  compare_command.add_positional("TRACE", trace, "Of one workload").required();
+  compare_command.add_positional("TRUTH", truth, "What its single steps were").required();
+  paths_command.add_positional("TRACE", trace, "With a timeline").required();
   try {
-    app.parse(count, values);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : static_cast<int>(ExitStatus::usage);
+    app.parse(std::span<char* const>(values, static_cast<std::size_t>(count)));
+  } catch (const HelpAsked& asked) {
+    fmt::print("{}", asked.text());
+    return 0;
+  } catch (const WrongUsage& wrong) {
+    fmt::print(stderr, "compare_parents: {}\nSee compare_parents --help.\n", wrong.what());
+    return static_cast<int>(ExitStatus::usage);
   }
   try {
-    if (run_command->parsed()) run_workloads(settings, output);
-    if (compare_command->parsed()) return compare_files(trace, truth);
-    if (paths_command->parsed()) return compare_paths(trace);
+    if (app.chosen() == &run_command) run_workloads(settings, output);
+    if (app.chosen() == &compare_command) return compare_files(trace, truth);
+    if (app.chosen() == &paths_command) return compare_paths(trace);
   } catch (const Error& error) {
     fmt::print(stderr, "compare_parents: {}\n{}\n", error.what(), error.remedy());
     return static_cast<int>(error.status());

@@ -1,14 +1,13 @@
 #include <fstream>
 #include <string>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <catch2/catch.hpp>
 
 #include "platform/error.h"
 #include "platform/private_folder.h"
+#include "src/command_line/command_line.h"
 #include "src/commands/command.h"
+#include "src/terminal/command_words.h"
 
 using namespace optrace;
 
@@ -23,24 +22,23 @@ void make_program(const std::filesystem::path& path) {
 }  // namespace
 
 TEST_CASE("the command line refuses what it does not know") {
-  CLI::App app;
+  Command app("optrace", "");
   add_op_command(app);
   for (const std::string line :
        {"conv2d --device tpu", "conv2d --probes none", "conv2d --format xml", "conv2d --nonsense",
         "conv2d linear", "conv2d --timeout 0", "conv2d --trace"}) {
-    CHECK_THROWS_AS(app.parse(line), CLI::ParseError);
+    CHECK_THROWS_AS(app.parse(split_words(line)), WrongUsage);
   }
 }
 
 TEST_CASE("an output folder that takes no file is found before Python starts") {
   const PrivateFolder folder;
   make_program(folder.path() / "python");
-  CLI::App app;
+  Command app("optrace", "");
   add_op_command(app);
   for (const std::string option : {"--trace", "-o"}) {
     try {
-      app.parse("conv2d " + option + " /proc/none/x --python " +
-                (folder.path() / "python").string());
+      app.parse({"conv2d", option, "/proc/none/x", "--python", folder.path() / "python"});
       FAIL("no error");
     } catch (const Error& error) {
       CHECK(error.status() == ExitStatus::usage);

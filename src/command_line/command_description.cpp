@@ -1,12 +1,11 @@
-#include "src/completion/command_description.h"
+#include "src/command_line/command_description.h"
 
 #include <algorithm>
 
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
+#include <CLI/App.hpp>
 #include <nlohmann/json.hpp>
 
-#include "src/options/common_options.h"
+#include "src/command_line/command_line.h"
 
 namespace optrace {
 namespace {
@@ -29,7 +28,7 @@ OptionDescription describe(CLI::Option& option) {
   described.help = on_one_line(option.get_description());
   described.usual = option.get_default_str();
   described.variable = option.get_envname();
-  described.choices = choices_of(option);
+  described.choices = Option(option).values();
   return described;
 }
 
@@ -39,6 +38,18 @@ void add_options(CLI::App& app, std::vector<OptionDescription>& options) {
     if (!option->get_group().empty()) options.push_back(describe(*option));
   for (CLI::App* const group : app.get_subcommands([](CLI::App*) { return true; }))
     if (group->get_name().empty()) add_options(*group, options);
+}
+
+CommandDescription describe(CLI::App& app) {
+  CommandDescription command{.name = app.get_name(),
+                             .help = on_one_line(app.get_description()),
+                             .footer = app.get_footer(),
+                             .options = {},
+                             .commands = {}};
+  add_options(app, command.options);
+  for (CLI::App* const one : app.get_subcommands([](CLI::App*) { return true; }))
+    if (!one->get_name().empty()) command.commands.push_back(describe(*one));
+  return command;
 }
 
 nlohmann::json as_json(const OptionDescription& option) {
@@ -83,16 +94,8 @@ const OptionDescription* CommandDescription::positional(std::size_t index) const
   return nullptr;
 }
 
-CommandDescription describe(CLI::App& app) {
-  CommandDescription command{.name = app.get_name(),
-                             .help = on_one_line(app.get_description()),
-                             .footer = app.get_footer(),
-                             .options = {},
-                             .commands = {}};
-  add_options(app, command.options);
-  for (CLI::App* const one : app.get_subcommands([](CLI::App*) { return true; }))
-    if (!one->get_name().empty()) command.commands.push_back(describe(*one));
-  return command;
+CommandDescription describe(const Command& command) {
+  return describe(*command.app_);
 }
 
 std::string to_json(const CommandDescription& command) {

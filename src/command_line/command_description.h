@@ -1,11 +1,12 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
-#include <CLI/App.hpp>
-
 namespace optrace {
+
+class Command;
 
 /// An option or a positional argument of a command.
 struct OptionDescription {
@@ -37,8 +38,8 @@ struct CommandDescription {
   const OptionDescription* positional(std::size_t index) const;
 };
 
-/// Reads the description of a command line and its commands from CLI11, as `--help` does.
-CommandDescription describe(CLI::App& app);
+/// Returns all that `--help` shows of a command and of its subcommands.
+CommandDescription describe(const Command& command);
 
 /// Returns a description as JSON, for the man page (docs/make_man_page.py).
 std::string to_json(const CommandDescription& command);
