@@ -10,7 +10,7 @@
 namespace optrace {
 namespace {
 
-constexpr const char* kRemedy =
+constexpr const char* kCatalogueRemedy =
     "Check that the source tree is complete and unchanged, and that Python works.";
 
 }  // namespace
@@ -22,7 +22,7 @@ void each_catalogue_line(std::string_view json_lines, std::string_view what,
     const std::string_view text = json_lines.substr(0, end);
     const auto fail = [&](const char* why) {
       throw Error(ExitStatus::failed,
-                  fmt::format("{} can't be read: line {}: {}", what, number, why), kRemedy);
+                  fmt::format("{} can't be read: line {}: {}", what, number, why), kCatalogueRemedy);
     };
     try {
       const auto line = read_json_or_throw(text);
@@ -45,7 +45,7 @@ void each_catalogue_line(std::string_view json_lines, std::string_view what,
 std::string name_in(const nlohmann::json& line, const char* key) {
   auto name = line.at(key).get<std::string>();
   if (name.empty() || name.find('\0') != std::string::npos) {
-    throw Error(ExitStatus::usage, fmt::format("{} is not a name", key), kRemedy);
+    throw Error(ExitStatus::usage, fmt::format("{} is not a name", key), kCatalogueRemedy);
   }
   return name;
 }

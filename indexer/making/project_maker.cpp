@@ -29,7 +29,7 @@
 namespace optrace {
 namespace {
 
-constexpr const char* kRemedy =
+constexpr const char* kProjectRemedy =
     "Give the folder of a C++ extension that registers ops with TORCH_LIBRARY.";
 
 constexpr std::array<std::string_view, 5> kSources = {".cpp", ".cc", ".cxx", ".cu", ".c++"};
@@ -47,13 +47,13 @@ Project open_project(const MakeProjectOptions& options) {
   std::error_code error;
   if (!std::filesystem::is_directory(options.folder, error)) {
     throw Error(ExitStatus::usage, fmt::format("no such folder: {}", options.folder.string()),
-                kRemedy);
+                kProjectRemedy);
   }
   Project project;
   project.folder = std::filesystem::canonical(options.folder, error);
   if (error) {
     throw Error(ExitStatus::usage, fmt::format("{}: {}", options.folder.string(), error.message()),
-                kRemedy);
+                kProjectRemedy);
   }
   project.name = options.name.empty() ? project.folder.filename().string() : options.name;
   return project;
@@ -126,7 +126,7 @@ UnitsToParse units_of(const Project& project, const PythonInstallation& python) 
   if (commands.empty()) {
     throw Error(ExitStatus::usage,
                 fmt::format("there is no C++ or CUDA source in {}", project.folder.string()),
-                kRemedy);
+                kProjectRemedy);
   }
   const SourceTree tree{project.folder, python.torch_version};
   UnitsToParse wanted;
@@ -329,7 +329,7 @@ MadeIndex make_project_index(const MakeProjectOptions& options) {
                 fmt::format("nothing was found in the {} sources of {}; the first failure: {}",
                             wanted.units.size(), project.folder.string(),
                             parsed.failed.empty() ? "none" : parsed.failed.front().reason),
-                kRemedy);
+                kProjectRemedy);
   }
   contents.ops = defined_ops(contents, project.folder);
   contents.meta = {{"torch_version", python.torch_version},

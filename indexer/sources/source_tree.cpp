@@ -38,7 +38,7 @@ constexpr std::array<std::string_view, 4> kNeededFiles = {
     "aten/src/ATen/native/native_functions.yaml", "torchgen/gen.py",
     "tools/setup_helpers/generate_code.py", "c10/core/TensorImpl.h"};
 
-constexpr const char* kRemedy =
+constexpr const char* kTreeRemedy =
     "Give the top folder of a PyTorch checkout or release tarball, such as one of v2.6.0.";
 
 bool is_source(std::string_view name) {
@@ -74,13 +74,13 @@ UnitGroup group_of(std::string_view name) {
 SourceTree open_source_tree(const std::filesystem::path& folder) {
   std::error_code error;
   if (!std::filesystem::is_directory(folder, error)) {
-    throw Error(ExitStatus::usage, fmt::format("no such folder: {}", folder.string()), kRemedy);
+    throw Error(ExitStatus::usage, fmt::format("no such folder: {}", folder.string()), kTreeRemedy);
   }
   SourceTree tree;
   tree.folder = std::filesystem::canonical(folder, error);
   if (error) {
     throw Error(ExitStatus::usage, fmt::format("{}: {}", folder.string(), error.message()),
-                kRemedy);
+                kTreeRemedy);
   }
   std::string text;
   std::ifstream(tree.folder / "version.txt") >> text;
@@ -90,7 +90,7 @@ SourceTree open_source_tree(const std::filesystem::path& folder) {
       throw Error(ExitStatus::usage,
                   fmt::format("{} is not a complete PyTorch source tree: it has no {}",
                               folder.string(), tree.version.empty() ? "version.txt" : needed),
-                  kRemedy);
+                  kTreeRemedy);
     }
   }
   return tree;

@@ -79,7 +79,7 @@ bool names_symbol(std::string_view pattern, const std::vector<std::string_view>&
 }
 
 // Returns the part of a path after the last slash.
-std::string_view last_part(std::string_view path) {
+std::string_view last_component(std::string_view path) {
   return path.substr(path.rfind('/') + 1);
 }
 
@@ -193,7 +193,7 @@ bool NameMeaning::names_binding(std::string_view symbol, std::string_view file) 
   const std::string canonical = canonical_symbol(symbol);
   return std::ranges::any_of(bindings, [&](const Binding& binding) {
     return binding.symbol == canonical &&
-           (binding.file.empty() || file.empty() || last_part(binding.file) == last_part(file));
+           (binding.file.empty() || file.empty() || last_component(binding.file) == last_component(file));
   });
 }
 

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kMaxRows = 40;    // Of one table.
 constexpr std::size_t kMaxHolders = 5;  // Storages of a peak.
 
-std::string place_text(const ProgramLine& line) {
+std::string program_place(const ProgramLine& line) {
   if (line.line == 0) return "(no line)";
   return fmt::format("{}:{}", std::filesystem::path(line.file).filename().string(), line.line);
 }
@@ -25,7 +25,7 @@ std::string place_text(const ProgramLine& line) {
 std::string call_text(const JournalCall* call) {
   if (call == nullptr) return "outside of ops";
   if (call->line.line == 0) return call->name;
-  return fmt::format("{} at {}", call->name, place_text(call->line));
+  return fmt::format("{} at {}", call->name, program_place(call->line));
 }
 
 std::string copy_text(const ReasonedCopy& copy) {
@@ -153,12 +153,12 @@ class TensorsText {
     std::size_t place = 0;
     std::size_t op = 0;
     for (const StoryStep& step : story.steps) {
-      place = std::max(place, columns(place_text(step.call->line)));
+      place = std::max(place, columns(program_place(step.call->line)));
       op = std::max(op, columns(step.call->name));
     }
     for (std::size_t i = skipped; i < story.steps.size(); ++i) {
       const StoryStep& step = story.steps[i];
-      line(fmt::format("  {}  {}  {}", padded(printable(place_text(step.call->line)), place),
+      line(fmt::format("  {}  {}  {}", padded(printable(program_place(step.call->line)), place),
                        padded(printable(step.call->name), op), printable(effect_text(step))));
     }
   }

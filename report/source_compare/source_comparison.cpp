@@ -171,9 +171,9 @@ void add_changes(OpChange::Kind kind, const Values& first, const Values& second,
   }
 }
 
-class Comparer {
+class SourceComparer {
  public:
-  Comparer(const Index& first, const Index& second, const SourceComparisonOptions& options)
+  SourceComparer(const Index& first, const Index& second, const SourceComparisonOptions& options)
       : first_(first), second_(second), options_(options) {}
 
   SourceComparison run() {
@@ -352,7 +352,7 @@ std::size_t SourceComparison::differences() const {
 
 SourceComparison compare_sources(const Index& first, const Index& second,
                                  const SourceComparisonOptions& options) {
-  return Comparer(first, second, options).run();
+  return SourceComparer(first, second, options).run();
 }
 
 }  // namespace optrace

@@ -10,22 +10,22 @@
 namespace optrace {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-Json place_or_null(const std::string& file, std::uint32_t line) {
+OrderedJson place_or_null(const std::string& file, std::uint32_t line) {
   if (file.empty()) return {};
-  return {{"file", file}, {"line", line == 0 ? Json() : Json(line)}};
+  return {{"file", file}, {"line", line == 0 ? OrderedJson() : OrderedJson(line)}};
 }
 
-Json json_of(const ComparedSource& source) {
+OrderedJson json_of(const ComparedSource& source) {
   return {{"name", source.label},
           {"torch", text_or_null(source.torch_version)},
           {"git_version", text_or_null(source.git_version)},
           {"index", source.index}};
 }
 
-Json json_of(const std::vector<OpChange>& changes) {
-  Json list = Json::array();
+OrderedJson json_of(const std::vector<OpChange>& changes) {
+  OrderedJson list = OrderedJson::array();
   for (const OpChange& change : changes)
     list.push_back({{"kind", name_of(change.kind)},
                     {"key", text_or_null(change.key)},
@@ -34,8 +34,8 @@ Json json_of(const std::vector<OpChange>& changes) {
   return list;
 }
 
-Json declared(const std::vector<ComparedOp>& ops) {
-  Json list = Json::array();
+OrderedJson declared(const std::vector<ComparedOp>& ops) {
+  OrderedJson list = OrderedJson::array();
   for (const ComparedOp& op : ops)
     list.push_back({{"op", op.name},
                     {"schema", text_or_null(op.schema)},
@@ -43,15 +43,15 @@ Json declared(const std::vector<ComparedOp>& ops) {
   return list;
 }
 
-Json changed(const std::vector<ComparedOp>& ops) {
-  Json list = Json::array();
+OrderedJson changed(const std::vector<ComparedOp>& ops) {
+  OrderedJson list = OrderedJson::array();
   for (const ComparedOp& op : ops)
     list.push_back({{"op", op.name}, {"changes", json_of(op.changes)}});
   return list;
 }
 
-Json json_of(const std::vector<PythonDecomposition>& decompositions) {
-  Json list = Json::array();
+OrderedJson json_of(const std::vector<PythonDecomposition>& decompositions) {
+  OrderedJson list = OrderedJson::array();
   for (const PythonDecomposition& one : decompositions)
     list.push_back({{"name", one.name}, {"source", place_or_null(one.file, one.line)}});
   return list;
@@ -61,7 +61,7 @@ Json json_of(const std::vector<PythonDecomposition>& decompositions) {
 
 std::string to_json(const SourceComparison& comparison, const ComparedSource& first,
                     const ComparedSource& second) {
-  const Json json = {{"schema", "optrace.source_comparison/1"},
+  const OrderedJson json = {{"schema", "optrace.source_comparison/1"},
                      {"first", json_of(first)},
                      {"second", json_of(second)},
                      {"not_compared", comparison.not_compared},

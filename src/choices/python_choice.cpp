@@ -62,7 +62,7 @@ PythonChoice asked_for(const std::string& path, const std::string& reason) {
   return {path, reason, false};
 }
 
-struct Candidate {
+struct PythonCandidate {
   PythonChoice python;
   /// False for a Python that may not run only to find out whether it has torch.
   bool may_be_asked = true;
@@ -70,7 +70,7 @@ struct Candidate {
 
 /// Adds the Python of an environment, if it has one.
 void add_environment(const std::filesystem::path& folder, const std::string& reason,
-                     bool may_be_asked, std::vector<Candidate>& candidates) {
+                     bool may_be_asked, std::vector<PythonCandidate>& candidates) {
   if (folder.empty() || !is_executable_file(folder / "bin/python")) return;
   candidates.push_back({{folder / "bin/python", reason, true}, may_be_asked});
 }
@@ -87,8 +87,8 @@ std::filesystem::path project_environment() {
 }
 
 /// Returns the Pythons that may be meant, in the order of preference.
-std::vector<Candidate> candidates() {
-  std::vector<Candidate> found;
+std::vector<PythonCandidate> candidates() {
+  std::vector<PythonCandidate> found;
   // python/optrace/_command.py sets this variable.
   if (const std::string own = environment("OPTRACE_OWN_PYTHON"); is_executable_file(own))
     found.push_back({{own, "the environment of optrace", false}});
@@ -113,7 +113,7 @@ std::vector<Candidate> candidates() {
   return found;
 }
 
-bool has_torch(const Candidate& candidate) {
+bool has_torch(const PythonCandidate& candidate) {
   const std::filesystem::path& path = candidate.python.path;
   return find_torch(path) || (candidate.may_be_asked && !ask_for_torch(path).empty());
 }
@@ -125,12 +125,12 @@ PythonChoice choose_python(const std::string& option) {
   if (const std::string path = environment("OPTRACE_PYTHON"); !path.empty()) {
     return asked_for(path, "$OPTRACE_PYTHON");
   }
-  const std::vector<Candidate> found = candidates();
+  const std::vector<PythonCandidate> found = candidates();
   if (found.empty()) {
     throw Error(ExitStatus::usage, "no Python found",
                 "Name a Python that has torch with --python or $OPTRACE_PYTHON.");
   }
-  for (const Candidate& candidate : found)
+  for (const PythonCandidate& candidate : found)
     if (has_torch(candidate)) return candidate.python;
   PythonChoice first = found.front().python;
   for (const auto& [other, may_be_asked] : std::span(found).subspan(1))

@@ -10,7 +10,7 @@
 namespace optrace {
 namespace {
 
-constexpr std::string_view kProgram = "!_TAG_PROGRAM_NAME\toptrace\t";
+constexpr std::string_view kProgramTag = "!_TAG_PROGRAM_NAME\toptrace\t";
 
 bool is_plain(std::string_view text) {
   return !text.empty() &&
@@ -41,7 +41,7 @@ std::string to_tag_file(const std::set<Tag>& tags, const std::string& version) {
   std::string text =
       "!_TAG_FILE_FORMAT\t2\t/extended format/\n"
       "!_TAG_FILE_SORTED\t1\t/0=unsorted, 1=sorted, 2=foldcase/\n";
-  text += fmt::format("{}//\n!_TAG_PROGRAM_VERSION\t{}\t//\n", kProgram, version);
+  text += fmt::format("{}//\n!_TAG_PROGRAM_VERSION\t{}\t//\n", kProgramTag, version);
   for (const Tag& tag : tags)
     if (is_plain(tag.name) && is_plain(tag.file.native())) text += line_of(tag);
   return text;
@@ -54,7 +54,7 @@ bool is_own_tag_file(const std::filesystem::path& file) {
   constexpr int kHeaderLines = 10;
   std::string line;
   for (int i = 0; i < kHeaderLines && std::getline(stream, line); ++i)
-    if (line.starts_with(kProgram)) return true;
+    if (line.starts_with(kProgramTag)) return true;
   return false;
 }
 

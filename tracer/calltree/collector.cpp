@@ -33,7 +33,6 @@ namespace optrace {
 namespace {
 
 using recording::ChunkState;
-using recording::SectionKind;
 
 constexpr std::uint64_t kEverything = std::numeric_limits<std::uint64_t>::max();
 
@@ -87,7 +86,7 @@ struct Collector::State {
   std::uint64_t read(std::uint64_t until, bool last, std::uint64_t most);
   void read_arena();
   void plan_for_loaded(std::uint32_t told);
-  void read_section(SectionKind kind, std::span<const std::byte> bytes);
+  void read_section(recording::SectionKind kind, std::span<const std::byte> bytes);
   void add_initial_stack(std::span<const std::byte> bytes);
   void find_chunks(bool last);
   void open_readers();
@@ -153,7 +152,7 @@ void Collector::State::read_arena() {
   while (arena_read + sizeof(recording::SectionHeader) <= used) {
     const auto& shared =
         *reinterpret_cast<const recording::SectionHeader*>(arena.data() + arena_read);
-    const SectionKind kind = load_shared(shared.kind);
+    const recording::SectionKind kind = load_shared(shared.kind);
     if (static_cast<std::uint32_t>(kind) == 0) break;  // Being written.
     const std::uint64_t size = shared.size;
     const std::uint64_t room = used - arena_read - sizeof(recording::SectionHeader);
@@ -162,7 +161,7 @@ void Collector::State::read_arena() {
     const std::byte* const content = arena.data() + arena_read + sizeof(recording::SectionHeader);
     const std::vector<std::byte> bytes(content, content + size);
     read_section(kind, bytes);
-    if (kind == SectionKind::probes) ranges.emplace_back(texts.probes.size() - 1, arena_read);
+    if (kind == recording::SectionKind::probes) ranges.emplace_back(texts.probes.size() - 1, arena_read);
     arena_read += sizeof(recording::SectionHeader) + (size + 7) / 8 * 8;
   }
   // A plan's section precedes its module's.
@@ -191,13 +190,13 @@ void Collector::State::plan_for_loaded(std::uint32_t told) {
   }
 }
 
-void Collector::State::read_section(SectionKind kind, std::span<const std::byte> bytes) {
-  if (kind == SectionKind::initial_stack) {
+void Collector::State::read_section(recording::SectionKind kind, std::span<const std::byte> bytes) {
+  if (kind == recording::SectionKind::initial_stack) {
     add_initial_stack(bytes);
     return;
   }
   if (!texts.read(kind, bytes)) refuse_region("a section is of an unknown kind");
-  if (kind != SectionKind::probes) return;
+  if (kind != recording::SectionKind::probes) return;
   const PlacedProbes& placed = texts.probes.back();
   const std::uint64_t end = std::uint64_t{placed.first_id} + placed.count;
   if (end > recording::kFirstPythonEvent) refuse_region("its probes' numbers");
