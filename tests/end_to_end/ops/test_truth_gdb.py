@@ -27,7 +27,7 @@ SAMPLE = ["conv2d", "matmul+backward", "relu", "scaled_dot_product_attention"]
 CASES = [*(op + direction for op in OPS for direction in ("", "+backward")), *MORE_OPS,
          *MOST_STEPS]
 NEWEST_CASES = ["conv2d", "matmul", "softmax+backward"]
-LEAST_IN_SAMPLE = 150  # Usually some 200.
+LEAST_IN_SAMPLE = 60  # Usually some 200.
 LEAST_CHAINS = 2000  # In all cases; usually some 10,000, fewer if libraries take other paths.
 # Regular expressions of the files whose symbols gdb reads. The rest of CUDA would take a minute.
 LIBRARIES = ("libtorch_cpu", "libtorch_python", r"torch/lib/libtorch\.so", "libc10", "libgomp",
