@@ -1,15 +1,19 @@
 // trace_ops PYTHON: traces calls one after another in one Python process, for the sweep (sweep.py)
-// and for tests. Each line of standard input is a call, {"op": ..., "backward": ...}. With a
-// "report", the name of a file, its report is written there as JSON, and it is not compared with
-// untraced calls. Each line of standard output is the result of a call, in no particular order:
-//   {"op", "backward", "error"}                            it could not be called, or not traced
-//   {"op", "backward", "call", "sample_from", "repeatable", "equal", "dispatched", "kernel"}
+// and for tests. Each line of standard input is a call, {"op": ..., "backward": ...}, and may have
+// what the command's options of these names give it: "shapes": [["weight", [4, 2]]], where "" is
+// the first tensor, "dtypes": [["x", "int32"]], "input" and "requires_grad". With a "report", the
+// name of a file, its report is written there as JSON, and it is not compared with untraced calls.
+// Each line of standard output is a call with its result, in no particular order:
+//   {..., "error", "remedy", "status"}                     it could not be called, or not traced
+//   {..., "call", "inputs", "sample_from", "warnings", "repeatable", "equal", "dispatched",
+//   "kernel"}
 // where "kernel" is null or {"name", "file", "line"}: a frame of layer kernel or library below a
 // dispatcher's frame, whose definition is in the index; the first that is not a generated wrapper,
-// or else the first. If the traced Python dies, the last line is {"op", "backward", "died"}; calls
+// or else the first. If the traced Python dies, the last line has "died" in place of "error"; calls
 // without a line were not tried.
 
 #include <cstddef>
+#include <cstdint>
 #include <iostream>
 #include <optional>
 #include <string>
@@ -69,6 +73,22 @@ std::string of_torch(const Trace& trace, const char* key) {
   return text.is_string() ? text.get<std::string>() : std::string();
 }
 
+OpCall call_of(const Json& line) {
+  OpCall call;
+  call.op = line.at("op");
+  call.backward = line.at("backward");
+  call.requires_grad = line.value("requires_grad", false);
+  for (const Json& shape : line.value("shapes", Json::array())) {
+    call.shapes.push_back({shape.at(0), shape.at(1).get<std::vector<std::int64_t>>()});
+  }
+  for (const Json& dtype : line.value("dtypes", Json::array())) {
+    call.dtypes.push_back({dtype.at(0), dtype.at(1)});
+  }
+  if (line.contains("input")) call.input = line["input"].get<std::string>();
+  call.compare = !line.contains("report");
+  return call;
+}
+
 struct Prepared {
   Json line;
   std::size_t call;
@@ -85,18 +105,16 @@ int run(const char* python) {
   // Prints the error. Returns false if the tracer can't go on.
   const auto failed = [&](Json line, const Error& error) {
     line[tracer.alive() ? "error" : "died"] = error.what();
+    line["remedy"] = error.remedy();
+    line["status"] = static_cast<int>(error.status());
     say(line);
     return tracer.alive();
   };
   // All calls run untraced first, while no probe is placed.
   for (std::string text; std::getline(std::cin, text);) {
     Json line = Json::parse(text);
-    OpCall call;
-    call.op = line.at("op");
-    call.backward = line.at("backward");
-    call.compare = !line.contains("report");
     try {
-      prepared.push_back({line, tracer.prepare(call)});
+      prepared.push_back({line, tracer.prepare(call_of(line))});
     } catch (const Error& error) {
       if (!failed(line, error)) return 3;
     }
@@ -110,7 +128,9 @@ int run(const char* python) {
         index = find_index(of_torch(trace, "version"), of_torch(trace, "git_version"), nullptr);
       }
       Json line = each.line;
-      for (const char* key : {"call", "sample_from"}) line[key] = trace.meta.value(key, Json());
+      for (const char* key : {"call", "inputs", "sample_from", "warnings"}) {
+        line[key] = trace.meta.value(key, Json());
+      }
       const Json comparison = trace.meta.value("comparison", Json::object());
       for (const char* key : {"repeatable", "equal"}) line[key] = comparison.value(key, false);
       const Report report = merge(trace, index ? &*index : nullptr, {});

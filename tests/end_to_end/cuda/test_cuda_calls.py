@@ -76,7 +76,8 @@ def library_calls(report):
     return calls
 
 
-@pytest.fixture(scope="module", params=["reference", "newest"])
+@pytest.fixture(scope="module", params=["reference",
+                                        pytest.param("newest", marks=pytest.mark.verify)])
 def both(request, optrace, tmp_path_factory):
     """The calls that the emulated libraries report, and those that are intercepted."""
     python = request.getfixturevalue("python" if request.param == "reference" else "newest_python")

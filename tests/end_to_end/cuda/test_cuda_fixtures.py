@@ -91,6 +91,7 @@ def test_dry_runs_are_what_gpus_did(optrace, repository, pythons, dry):
     assert all(name in lacking for name in missing)
 
 
+@pytest.mark.verify
 def test_parts_are_told_apart(optrace, python, dry):
     """The recording of a dry run, in place of a GPU, is complete; that of another GPU differs."""
     recorded = dry(python, "sm_80", TWELFTH)
@@ -110,6 +111,7 @@ def test_parts_are_told_apart(optrace, python, dry):
                for _, kind, layer, _, one in found), found
 
 
+@pytest.mark.verify
 def test_the_pack_for_a_gpu(build, repository, python, tmp_path):
     """The pack traces in an empty folder, with only PATH and cache folders in the environment."""
     pack = tmp_path / "pack.tar.xz"
@@ -175,6 +177,7 @@ def test_a_training_script_launches_what_it_did_on_an_h200(optrace, python, tmp_
         sorted((grid + 1) // 2 for _, _, [grid, _, _], _ in new)
 
 
+@pytest.mark.verify
 def test_the_newest_torch_launches_what_an_h200_did(optrace, newest_python, tmp_path):
     """The H200's torch is older; its kernels for the other workloads were others."""
     recorded = json.loads((FIXTURES / "h200-workloads.json").read_text())

@@ -1,5 +1,6 @@
 """Device activity from CUPTI, on the emulated device, which follows CUPTI's documentation."""
 import collections
+import functools
 import json
 import os
 import pathlib
@@ -30,6 +31,15 @@ for _ in range(3):
     graph.replay()
 torch.empty(1024, dtype=torch.int8, device="cuda").zero_()
 b.cpu()
+"""
+
+# The library for device activity, and the folder of the emulated libcuda.
+SHOW_BUILT = """
+import os
+for line in open("/proc/self/maps"):
+    if "liboptrace_activity" in line:
+        print(line.split()[-1], os.environ["TRITON_LIBCUDA_PATH"])
+        break
 """
 
 PROFILED = """
@@ -64,7 +74,8 @@ ctypes.CDLL("libcupti.so." + re.search(r"^cuda.*= '(\\d+)", version, re.MULTILIN
 """
 
 
-@pytest.fixture(scope="module", params=["reference", "newest"])
+@pytest.fixture(scope="module", params=["reference",
+                                        pytest.param("newest", marks=pytest.mark.verify)])
 def interpreter(request):
     return request.getfixturevalue("python" if request.param == "reference" else "newest_python")
 
@@ -86,17 +97,15 @@ def traced(optrace, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def built(traced, python, newest_python):
-    """For each torch: the library for device activity, and the folder of the emulated libcuda."""
-    code = """
-import os, torch
-torch.ones(1, device="cuda")
-for line in open("/proc/self/maps"):
-    if "liboptrace_activity" in line:
-        break
-print(line.split()[-1], os.environ["TRITON_LIBCUDA_PATH"])
-"""
-    return {one: traced(one, code)[2].split() for one in (python, newest_python)}
+def worked(traced):
+    """worked(interpreter) -> traced() of WORK."""
+    return functools.cache(lambda interpreter: traced(interpreter, WORK + SHOW_BUILT))
+
+
+@pytest.fixture(scope="module")
+def built(worked):
+    """built(interpreter) -> what SHOW_BUILT shows."""
+    return lambda interpreter: worked(interpreter)[2].split()
 
 
 @pytest.fixture
@@ -111,7 +120,7 @@ import ctypes, os, sys
 sys.path.insert(0, {str(build / "share/optrace/target")!r})
 from optrace_target.agent import Agent
 agent = Agent({str(build / "lib/optrace/liboptrace_agent.so")!r}, True)
-assert agent.record_device_activity({built[interpreter][0]!r}) == []
+assert agent.record_device_activity({built(interpreter)[0]!r}) == []
 assert agent.start() == 0 and agent.stop() == 0
 agent.write({str(recording)!r})
 """
@@ -125,8 +134,8 @@ agent.write({str(recording)!r})
 
 
 @pytest.fixture(scope="module")
-def followed(interpreter, traced):
-    return traced(interpreter, WORK)[0]
+def followed(interpreter, worked):
+    return worked(interpreter)[0]
 
 
 @pytest.fixture(scope="module")
@@ -204,24 +213,20 @@ def test_what_only_a_profiler_knows(followed):
 
 
 def test_an_op_with_its_backward_pass(optrace, interpreter, tmp_path):
-    reports = []
+    """And the tree shows the device's time."""
+    reports, trees = [], []
     for environment in FOLLOWED, {"OPTRACE_DEVICE_ACTIVITY": None}:
-        path = tmp_path / f"{len(reports)}.json"
+        path = tmp_path / f"{len(reports)}.trace"
         result = optrace("softmax", "--backward", "--device", "cuda", "--dry-run=sm_90", "--python",
-                         interpreter, "--format", "json", "-o", path, environment=environment,
+                         interpreter, "--times", "--trace", path, environment=environment,
                          timeout=300)
         assert result.returncode == 0, result.stderr
-        assert "missing" not in result.stderr
-        reports.append(json.loads(path.read_text()))
+        assert "missing" not in result.stderr + result.stdout
+        reports.append(json.loads(optrace("report", path, "--format", "json").stdout))
+        trees.append(result.stdout)
     assert launches(reports[0]) == launches(reports[1]) and launches(reports[0])
-
-
-def test_device_time_in_the_tree(optrace, interpreter):
-    result = optrace("add", "--device", "cuda", "--dry-run=sm_90", "--python", interpreter,
-                     "--times", environment=FOLLOWED, timeout=300)
-    assert result.returncode == 0, result.stderr
-    (line,) = [line for line in result.stdout.splitlines() if "elementwise_kernel" in line]
-    assert line.endswith(" 1 ns")
+    kernels = [line for line in trees[0].splitlines() if line.startswith("device ")]
+    assert kernels and all(line.endswith(" 1 ns") for line in kernels)
 
 
 def test_the_profiler_takes_over(interpreter, traced, run_program):
@@ -253,7 +258,7 @@ def test_cupti_absent(interpreter, recorded_by_hand, built, run_program):
     """With a driver, but without a torch that has loaded its libcupti; the system may have one."""
     (why,) = recorded_by_hand(interpreter, f"""
 os.environ["OPTRACE_DRY_RUN"] = "sm_90"
-ctypes.CDLL({built[interpreter][1] + "/libcuda.so.1"!r})
+ctypes.CDLL({built(interpreter)[1] + "/libcuda.so.1"!r})
 """)
     loads = run_program([interpreter, "-c", SYSTEMS_OWN])
     if loads.returncode == 0:
@@ -263,10 +268,11 @@ ctypes.CDLL({built[interpreter][1] + "/libcuda.so.1"!r})
         assert "pip install nvidia-cuda-cupti" in why
 
 
+@pytest.mark.verify
 def test_a_driver_that_is_too_old(python, newest_python, recorded_by_hand, built):
     (why,) = recorded_by_hand(newest_python, f"""
 os.environ["OPTRACE_DRY_RUN"] = "sm_90"
-ctypes.CDLL({built[python][1] + "/libcuda.so.1"!r})
+ctypes.CDLL({built(python)[1] + "/libcuda.so.1"!r})
 """)
     assert "the NVIDIA driver is for CUDA 12.4, which is too old for the CUDA 13." in why
 

@@ -1,7 +1,8 @@
 """The libraries that replace CUDA's: built completely, for both torches, and kept.
 
-They are in the cache of all tests. A library's place in it depends on all that it is built from, so
-what other tests have built before is what would be built now.
+The tests with the newest torch are part of `make verify`, as are all dry runs with it: the build
+takes a minute. The libraries are in the cache of all tests. A library's place in it depends on all
+that it is built from, so what other tests have built before is what would be built now.
 """
 import pathlib
 import re
@@ -40,7 +41,8 @@ def imports_of_cuda(torch):
     return {name for name in names if OF_CUDA.match(name) and not OF_LAPACK.match(name)}
 
 
-@pytest.fixture(scope="module", params=["python", "newest_python"])
+@pytest.fixture(scope="module", params=["python",
+                                        pytest.param("newest_python", marks=pytest.mark.verify)])
 def built(request, optrace, tmp_path_factory):
     """(the folder of torch, the folder of the libraries built for it, the output of a program,
     the state of the libraries after that run and after a second one)."""

@@ -112,6 +112,7 @@ def test_the_same_torch_does_what_an_h100_did(cases, replayed, python):
     assert sum(1 for each in seen.values() if each["libraries"]) == 81
 
 
+@pytest.mark.verify
 def test_another_torch_did_nearly_the_same_on_an_a100(cases, replayed):
     recorded = cases["NVIDIA A100-PCIE-40GB"]
     seen = replayed("NVIDIA A100-PCIE-40GB")
@@ -134,6 +135,7 @@ def test_another_torch_did_nearly_the_same_on_an_a100(cases, replayed):
     assert same == 966
 
 
+@pytest.mark.verify
 def test_the_number_of_multiprocessors_decides_on_grids(cases, replayed):
     """With another number of multiprocessors, grids differ from the H100's."""
     recorded = cases["NVIDIA H100 80GB HBM3"]

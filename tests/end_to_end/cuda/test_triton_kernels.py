@@ -81,7 +81,8 @@ def frames(report):
         pending += [(child, (*above, frame)) for child in frame["children"]]
 
 
-@pytest.fixture(scope="module", params=["python", "newest_python"])
+@pytest.fixture(scope="module", params=["python",
+                                        pytest.param("newest_python", marks=pytest.mark.verify)])
 def traced(request, optrace, tmp_path_factory):
     """The program's file, the launches of Triton kernels with the frames above, and the cubins'
     figures."""

@@ -1,6 +1,5 @@
 """Ops without a function in at::_ops: called boxed, or of other namespaces than aten."""
 import json
-import subprocess
 import textwrap
 
 import pytest
@@ -99,25 +98,18 @@ TORCH_LIBRARY(optrace_extension, m) {
 }
 """
 
-BUILD = """
-import subprocess, torch
-from torch.utils import cpp_extension
-subprocess.run(
-    ["c++", "-O1", "-fPIC", "-shared", "-std=c++17", "-DNDEBUG",
-     f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}",
-     *(f"-I{path}" for path in cpp_extension.include_paths()), "extension.cpp", "-o",
-     "libextension.so", *(f"-L{path}" for path in cpp_extension.library_paths()),
-     "-Wl,--no-as-needed", "-ltorch_cpu", "-lc10"], check=True)
-"""
-
-
 @pytest.fixture(scope="module")
-def traced(optrace, python, tmp_path_factory):
+def traced(optrace, python, run_program, torch_folder, tmp_path_factory):
     """(the JSON report of PROGRAM, its trace)."""
     folder = tmp_path_factory.mktemp("boxed")
     (folder / "program.py").write_text(textwrap.dedent(PROGRAM))
     (folder / "extension.cpp").write_text(EXTENSION)
-    subprocess.run([python, "-c", BUILD], cwd=folder, check=True, timeout=600)
+    built = run_program(
+        ["c++", "-O1", "-fPIC", "-shared", "-std=c++17", "-DNDEBUG", "-D_GLIBCXX_USE_CXX11_ABI=0",
+         f"-I{torch_folder}/include", "extension.cpp", "-o", "libextension.so",
+         f"-L{torch_folder}/lib", "-Wl,--no-as-needed", "-ltorch_cpu", "-lc10"],
+        cwd=folder, timeout=600)
+    assert built.returncode == 0, built.stderr
     report, trace = folder / "report.json", folder / "run.trace"
     result = optrace("run", "--python", python, "--format", "json", "-o", report, "--trace", trace,
                      "program.py", cwd=folder)

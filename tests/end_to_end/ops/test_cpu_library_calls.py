@@ -1,4 +1,5 @@
 """Calls of oneDNN, BLAS and LAPACK on the CPU, decoded into the report."""
+import functools
 import json
 import os
 import re
@@ -6,40 +7,55 @@ import textwrap
 
 import pytest
 
-
-@pytest.fixture(scope="module", params=["reference", "newest"])
-def a_python(request):
-    return request.getfixturevalue("python" if request.param == "reference" else "newest_python")
+NEWEST_LATER = ["python", pytest.param("newest_python", marks=pytest.mark.verify)]
 
 
 @pytest.fixture(scope="module")
-def trace(optrace, a_python, tmp_path_factory):
-    """trace(program text) -> (CompletedProcess, report, program file) of `optrace run`."""
+def runs_of(request, optrace, run_program, tmp_path_factory):
+    """runs_of(name of a fixture, a Python) -> Runs."""
+    return functools.cache(lambda name: Runs(request.getfixturevalue(name), optrace, run_program,
+                                             tmp_path_factory))
 
-    def run(text, environment=None, status=0):
-        folder = tmp_path_factory.mktemp("program")
-        program = folder / "program.py"
-        program.write_text(textwrap.dedent(text))
-        report = folder / "report.json"
-        result = optrace("run", "--python", a_python, "--format", "json", "-o", report, program,
-                         environment={"ONEDNN_VERBOSE": None, **(environment or {})}, timeout=300)
+
+@pytest.fixture(scope="module", params=["python", "newest_python"])
+def runs(request, runs_of):
+    return runs_of(request.param)
+
+
+class Runs:
+    """Runs of programs in one Python, each made once for each value of ONEDNN_VERBOSE."""
+
+    def __init__(self, python, optrace, run_program, tmp_path_factory):
+        self._python = python
+        self._optrace = optrace
+        self._run_program = run_program
+        self._folder = tmp_path_factory.mktemp("programs")
+        self.traced = functools.cache(self._traced)
+        self.untraced = functools.cache(self._untraced)
+
+    def _traced(self, text, verbose=None, status=0):
+        """Returns (CompletedProcess, report, tree) of `optrace run`."""
+        trace = self._folder / "trace"
+        result = self._optrace("run", "--python", self._python, "--trace", trace, "-o", os.devnull,
+                               self._program(text), environment={"ONEDNN_VERBOSE": verbose},
+                               timeout=300)
         assert result.returncode == status, result.stderr
-        return result, json.loads(report.read_text()), program
+        shown = [self._optrace("report", trace, "--format", form) for form in ("json", "text")]
+        assert all(one.returncode == 0 for one in shown), shown
+        return result, json.loads(shown[0].stdout), shown[1].stdout
 
-    return run
+    def _untraced(self, text, verbose=None):
+        """Returns the CompletedProcess of the program without optrace."""
+        variables = {name: value for name, value in os.environ.items() if name != "ONEDNN_VERBOSE"}
+        if verbose is not None:
+            variables["ONEDNN_VERBOSE"] = verbose
+        return self._run_program([self._python, str(self._program(text))], env=variables,
+                                 timeout=300)
 
-
-@pytest.fixture(scope="module")
-def untraced(a_python, run_program):
-    """untraced(program file) -> CompletedProcess of the program without optrace."""
-
-    def run(program, environment=None):
-        variables = {**os.environ, **(environment or {})}
-        if "ONEDNN_VERBOSE" not in (environment or {}):
-            variables.pop("ONEDNN_VERBOSE", None)
-        return run_program([a_python, str(program)], env=variables, timeout=300)
-
-    return run
+    def _program(self, text):
+        program = self._folder / "program.py"
+        program.write_text(textwrap.dedent(text))
+        return program
 
 
 def frames(report, below=None):
@@ -106,8 +122,8 @@ PROGRAM = """
 
 
 @pytest.fixture(scope="module")
-def traced(trace):
-    return trace(PROGRAM)
+def traced(runs):
+    return runs.traced(PROGRAM)
 
 
 def onednn_lines(text):
@@ -121,9 +137,9 @@ def onednn_lines(text):
     return found
 
 
-def test_onednn_calls_are_those_that_it_tells_of_itself(traced, untraced):
-    _, report, program = traced
-    told = onednn_lines(untraced(program, {"ONEDNN_VERBOSE": "1"}).stdout)
+def test_onednn_calls_are_those_that_it_tells_of_itself(traced, runs):
+    _, report, _ = traced
+    told = onednn_lines(runs.untraced(PROGRAM, "1").stdout)
     assert told
     recorded = []
     for name, record in library_calls(report):
@@ -172,21 +188,51 @@ def test_a_batched_product_tells_its_batch(traced):
     assert [record[key] for key in ("m", "n", "k", "batch", "type")] == [40, 20, 30, 10, "float32"]
 
 
-def test_results_and_output_are_what_they_are_without(traced, untraced):
-    result, _, program = traced
-    assert result.stdout == untraced(program).stdout
-    assert "onednn_verbose" not in result.stdout
+def test_results_and_output_are_what_they_are_without(traced, runs):
+    """What oneDNN says of itself is left out of the output of the program without optrace."""
+    result, *_ = traced
+    lines = runs.untraced(PROGRAM, "1").stdout.splitlines()
+    assert result.stdout.splitlines() == [line for line in lines if "onednn_verbose" not in line]
+    assert result.stdout.count("\n") == 10
 
 
-def test_what_the_program_prints_is_left_alone(trace, untraced):
-    result, _, program = trace("""
-        import ctypes
-        import sys
-        import threading
-        import torch
+def test_the_tree_says_it_in_a_line(traced):
+    *_, tree = traced
+    notes = [line.split("↳ ", 1)[1] for line in tree.splitlines() if "↳ " in line]
+    assert any(re.match(r"oneDNN (convolution|reorder), \S+, ", note) for note in notes)
+    assert any(note.startswith("m 5, n 3, k 4") for note in notes)
 
-        libc = ctypes.CDLL(None)
-        image, weights = torch.ones(2, 3, 8, 8), torch.ones(8, 3, 3, 3)
+
+def without_times(text):
+    """Returns the lines without their times, which differ in every run."""
+    return [re.sub(r",[0-9.e-]+$", "", line) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("python_of", NEWEST_LATER)
+@pytest.mark.parametrize("variable", ["1", pytest.param("2", marks=pytest.mark.verify),
+                                      pytest.param("profile_exec", marks=pytest.mark.verify)])
+def test_a_user_who_asks_for_lines_by_the_environment_gets_them(runs_of, python_of, variable):
+    runs = runs_of(python_of)
+    result, report, _ = runs.traced(PROGRAM, variable)
+    alone = runs.untraced(PROGRAM, variable)
+    assert onednn_lines(alone.stdout)
+    assert without_times(result.stdout) == without_times(alone.stdout)
+    found = [name for name, _ in library_calls(report, "convolution")]
+    assert found.count("convolution") == 1
+
+
+SAYS = """
+    import ctypes
+    import os
+    import sys
+    import threading
+    import torch
+    from torch.backends import mkldnn
+
+    libc = ctypes.CDLL(None)
+    image, weights = torch.ones(2, 3, 8, 8), torch.ones(8, 3, 3, 3)
+
+    def prints():
         turn = threading.Lock()
 
         def work(name):
@@ -207,35 +253,10 @@ def test_what_the_program_prints_is_left_alone(trace, untraced):
         libc.printf(b"onednn_verbose,primitive,exec,cpu,convolution,a,b,c,d,e,f,0.1\\n")
         libc.fflush(None)
         sys.stdout.write("onednn_verbose,primitive,exec\\n")
-    """)
-    assert result.stdout == untraced(program).stdout
-    assert result.stdout.count("\n") == 82
 
-
-def without_times(text):
-    """Returns the lines without their times, which differ in every run."""
-    return [re.sub(r",[0-9.e-]+$", "", line) for line in text.splitlines()]
-
-
-@pytest.mark.parametrize("variable", ["1", "2", "profile_exec"])
-def test_a_user_who_asks_for_lines_by_the_environment_gets_them(trace, untraced, variable):
-    result, report, program = trace("""
-        import torch
-        torch.nn.functional.conv2d(torch.ones(2, 3, 8, 8), torch.ones(8, 3, 3, 3))
-    """, {"ONEDNN_VERBOSE": variable})
-    alone = untraced(program, {"ONEDNN_VERBOSE": variable})
-    assert onednn_lines(alone.stdout)
-    assert without_times(result.stdout) == without_times(alone.stdout)
-    assert [name for name, _ in library_calls(report)].count("convolution") == 1
-
-
-def test_a_user_who_asks_for_lines_for_a_while_gets_them(trace, untraced):
-    result, report, program = trace("""
-        import torch
-        from torch.backends import mkldnn
-
+    def asks_for_a_while():
         def call():
-            torch.nn.functional.conv2d(torch.ones(2, 3, 8, 8), torch.ones(8, 3, 3, 3))
+            torch.nn.functional.conv2d(image, weights)
 
         call()
         print("off", flush=True)
@@ -246,21 +267,10 @@ def test_a_user_who_asks_for_lines_for_a_while_gets_them(trace, untraced):
             call()
         print("off", flush=True)
         call()
-    """)
-    alone = untraced(program)
-    assert onednn_lines(alone.stdout)
-    assert without_times(result.stdout) == without_times(alone.stdout)
-    assert sum(record["calls"] for name, record in library_calls(report)
-               if name == "convolution") == 4
 
-
-def test_forks_and_exceptions_leave_no_line_behind(trace, untraced):
-    result, report, program = trace("""
-        import os
-        import torch
-
+    def forks_and_fails():
         def call():
-            torch.nn.functional.conv2d(torch.ones(2, 3, 8, 8), torch.ones(8, 3, 3, 3))
+            torch.nn.functional.conv2d(image, weights)
             torch.mm(torch.ones(3, 4), torch.ones(4, 5))
 
         torch.set_num_threads(1)
@@ -272,20 +282,42 @@ def test_forks_and_exceptions_leave_no_line_behind(trace, untraced):
             os._exit(0)
         os.waitpid(child, 0)
         print("parent", flush=True)
-        torch.nn.functional.conv2d(torch.ones(2, 3, 8, 8), torch.ones(4, 2, 3, 3))
-    """, status=1)
-    assert result.stdout == untraced(program).stdout == "child\nparent\n"
-    assert "RuntimeError" in result.stderr
-    names = [name for name, _ in library_calls(report)]
+        torch.nn.functional.conv2d(image, torch.ones(4, 2, 3, 3))
+
+    for part in (prints, asks_for_a_while, forks_and_fails):
+        print("part", flush=True)
+        part()
+"""
+
+
+@pytest.fixture(scope="module", params=NEWEST_LATER)
+def said(request, runs_of):
+    """(parts of the traced program's output, of the untraced one's, standard error, report)."""
+    runs = runs_of(request.param)
+    traced, report, _ = runs.traced(SAYS, status=1)
+    parts, alone = (result.stdout.split("part\n")[1:]
+                    for result in (traced, runs.untraced(SAYS)))
+    assert len(parts) == len(alone) == 3
+    return parts, alone, traced.stderr, report
+
+
+def test_what_the_program_prints_is_left_alone(said):
+    (prints, *_), (alone, *_), *_ = said
+    assert prints == alone
+    assert prints.count("\n") == 82
+
+
+def test_a_user_who_asks_for_lines_for_a_while_gets_them(said):
+    (_, asked, _), (_, alone, _), _, report = said
+    assert onednn_lines(alone)
+    assert without_times(asked) == without_times(alone)
+    assert sum(record["calls"] for name, record in library_calls(report, "asks_for_a_while")
+               if name == "convolution") == 4
+
+
+def test_forks_and_exceptions_leave_no_line_behind(said):
+    (*_, forked), (*_, alone), errors, report = said
+    assert forked == alone == "child\nparent\n"
+    assert "RuntimeError" in errors
+    names = [name for name, _ in library_calls(report, "forks_and_fails")]
     assert "convolution" in names and "sgemm_" in names
-
-
-def test_the_tree_says_it_in_a_line(optrace, a_python):
-    def notes(*arguments):
-        result = optrace(*arguments, "--python", a_python, timeout=300)
-        assert result.returncode == 0, result.stderr
-        return [line.split("↳ ", 1)[1] for line in result.stdout.splitlines() if "↳ " in line]
-
-    assert any(re.match(r"oneDNN (convolution|reorder), \S+, ", note) for note in notes("conv2d"))
-    product = notes("mm", "--input", "torch.ones(3, 4), torch.ones(4, 5)")
-    assert any(note.startswith("m 5, n 3, k 4") for note in product)

@@ -5,25 +5,52 @@ import textwrap
 import pytest
 
 import attach_target
+from report_frames import frames
 
-CONVOLUTION = """
+CALLS = 100
+PROGRAM = """
+    import threading
     import torch
+
     weight, image = torch.ones(8, 3, 3, 3), torch.ones(4, 3, 56, 56)
-    for _ in range(CALLS):
-        torch.conv2d(image, weight)
-    try:
-        torch.conv2d(image, torch.ones(8, 5, 3, 3))
-    except RuntimeError as error:
-        print("failed")
+
+    def convolution():
+        for _ in range(CALLS):
+            torch.conv2d(image, weight)
+        try:
+            torch.conv2d(image, torch.ones(8, 5, 3, 3))
+        except RuntimeError as error:
+            print("failed")
+
+    def product():
+        torch.mm(torch.ones(64, 64), torch.ones(64, 64))
+
+    def attention():
+        ones = torch.ones(2, 4, 8, 16)
+        torch.nn.functional.scaled_dot_product_attention(ones, ones, ones, dropout_p=0.5)
+
+    def pointers():
+        torch.func.grad(lambda x: (x * 2).sum())(torch.ones(3))
+        torch.vmap(lambda x: x.sum(0))(torch.ones(2, 3, 4))
+        torch.zeros(3).scatter(0, torch.tensor([0]), torch.ones(1))
+        torch.ones(3, 4).tril()
+
+    def plain():
+        for _ in range(40):
+            torch.conv2d(image, weight, groups=1)
+
+    def transposed():
+        weight, image = torch.ones(3, 8, 3, 3).double(), torch.ones(4, 3, 9, 9).double()
+        for _ in range(40):
+            torch.conv_transpose2d(image, weight)
+
+    for part in (convolution, product, attention, pointers):
+        part()
+    # They take the same code at the same time, with different results.
+    threads = [threading.Thread(target=f) for f in (plain, transposed) * 3]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
 """
-
-
-def frames(report):
-    pending = list(reversed(report["roots"]))
-    while pending:
-        frame = pending.pop()
-        yield frame
-        pending += reversed(frame["children"])
 
 
 def returned(report):
@@ -52,7 +79,7 @@ def conv2d(optrace, python, tmp_path_factory):
     return trace
 
 
-@pytest.mark.parametrize("probes", ["jump", "int3"])
+@pytest.mark.parametrize("probes", ["jump", pytest.param("int3", marks=pytest.mark.verify)])
 def test_a_convolution_shows_why_it_runs_on_onednn(conv2d, optrace, probes, validate):
     path = conv2d(probes)
     report = json.loads(optrace("report", path, "--format", "json").stdout)
@@ -84,14 +111,46 @@ def test_a_convolution_shows_why_it_runs_on_onednn(conv2d, optrace, probes, vali
         assert result.returncode == status, (rule, result.stdout, result.stderr)
 
 
-def test_a_matrix_product_shows_why_it_runs_on_blas(optrace, python, tmp_path):
-    path = tmp_path / "mm.json"
-    assert optrace("mm", "--python", python, "--format", "json", "-o", path).returncode == 0
-    values = returned(json.loads(path.read_text()))
+@pytest.fixture(scope="module")
+def program(optrace, python, tmp_path_factory):
+    """program(value of --decisions) -> the trace of PROGRAM."""
+
+    def run(decisions):
+        folder = tmp_path_factory.mktemp("program")
+        script, trace = folder / "program.py", folder / "program.trace"
+        script.write_text(textwrap.dedent(PROGRAM).replace("CALLS", str(CALLS)))
+        result = optrace("run", "--python", python, "--decisions", decisions, "--trace", trace,
+                         "-o", "/dev/null", script, timeout=300)
+        assert result.returncode == 0 and result.stdout == "failed\n", result.stderr
+        return trace
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def everything(program):
+    return program("all")
+
+
+@pytest.fixture(scope="module")
+def report(everything, optrace, validate):
+    """The report of PROGRAM with all decisions."""
+    value = json.loads(optrace("report", everything, "--format", "json").stdout)
+    validate(value, "report")
+    return value
+
+
+def below(report, function):
+    """Returns the part of the report below a function of the program."""
+    return {"roots": [frame for frame in frames(report) if frame["name"] == f"__main__.{function}"]}
+
+
+def test_a_matrix_product_shows_why_it_runs_on_blas(optrace, everything, report):
+    values = returned(below(report, "product"))
     assert values["use_blas_gemm"]["name"] == "true"
     assert values["userEnabledMkldnn"]["name"] == "true"
     assert values["mkldnn_bf32_gemm"]["name"] == "false"
-    result = optrace("check", path, "--expect", "mm decision use_blas_gemm == true")
+    result = optrace("check", everything, "--expect", "mm decision use_blas_gemm == true")
     assert result.returncode == 0, result.stdout
 
 
@@ -104,37 +163,19 @@ def test_a_dry_run_shows_the_decisions_of_cuda(optrace, python):
     assert chosen and chosen[0]["name"] == "flash_attention"
 
 
-def test_calls_through_pointers(optrace, python):
+def test_calls_through_pointers(report):
     """The checks of attention's backends are an array of pointers, which a loop calls."""
-    result = optrace("scaled_dot_product_attention", "--python", python, "--format", "json",
-                     "--input", "torch.ones(2, 4, 8, 16), torch.ones(2, 4, 8, 16), "
-                     "torch.ones(2, 4, 8, 16), dropout_p=0.5")
-    assert result.returncode == 0, result.stderr
-    values = returned(json.loads(result.stdout))
+    values = returned(below(report, "attention"))
     assert values["check_nested_tensor"]["value"] is True
     assert values["check_for_dropout"]["value"] is False
     assert values["use_flash_attention_cpp"]["value"] is False
     assert "check_tensor_shapes" not in values  # The loop ends at the first check that says no.
 
 
-def test_pointers_and_large_integers_are_recorded_where_they_are_tested(optrace, python, tmp_path,
-                                                                        validate):
-    program = tmp_path / "program.py"
-    program.write_text(textwrap.dedent("""
-        import torch
-        torch.func.grad(lambda x: (x * 2).sum())(torch.ones(3))
-        torch.vmap(lambda x: x.sum(0))(torch.ones(2, 3, 4))
-        torch.zeros(3).scatter(0, torch.tensor([0]), torch.ones(1))
-        torch.ones(3, 4).tril()
-        """))
-    trace = tmp_path / "program.trace"
-    result = optrace("run", "--python", python, "--decisions", "all", "--trace", trace, "-o",
-                     "/dev/null", program)
-    assert result.returncode == 0, result.stderr
-    report = json.loads(optrace("report", trace, "--format", "json").stdout)
-    validate(report, "report")
+def test_pointers_and_large_integers_are_recorded_where_they_are_tested(optrace, everything,
+                                                                        report):
     found: dict = {}
-    for frame in frames(report):
+    for frame in frames(below(report, "pointers")):
         values = (frame["detail"] or {}).get("returned", {"type": None, "values": ()})
         of_function = found.setdefault(frame["name"].rpartition("::")[2], (set(), set()))
         of_function[0].add(values["type"])
@@ -143,56 +184,34 @@ def test_pointers_and_large_integers_are_recorded_where_they_are_tested(optrace,
     assert found["actualDim"] == ({"long"}, {(1, None), (2, None)})
     # The size of a tensor, and a count that the caller does not test.
     assert found["ensure_nonempty_size"] == found["batchCountTrilTriu"] == ({None}, set())
-    assert "maybeGetTensorWrapper  → " in optrace("report", trace, "--format", "text").stdout
+    text = optrace("report", everything, "--format", "text").stdout
+    assert "maybeGetTensorWrapper  → " in text
 
 
-@pytest.mark.parametrize("decisions", ["first", "all", "none"])
-def test_programs_record_the_first_calls_of_each_place(optrace, python, tmp_path, decisions):
+@pytest.mark.parametrize("decisions", ["first", "all",
+                                       pytest.param("none", marks=pytest.mark.verify)])
+def test_programs_record_the_first_calls_of_each_place(optrace, program, report, decisions):
     """A call that fails leaves by an exception, and has no value."""
-    calls = 100
-    program = tmp_path / "program.py"
-    program.write_text(textwrap.dedent(CONVOLUTION).replace("CALLS", str(calls)))
-    result = optrace("run", "--python", python, "--decisions", decisions, "--format", "json", "-o",
-                     tmp_path / "report.json", program, timeout=300)
-    assert result.returncode == 0 and result.stdout == "failed\n", result.stderr
-    values = returned(json.loads((tmp_path / "report.json").read_text()))
+    if decisions != "all":
+        report = json.loads(optrace("report", program(decisions), "--format", "json").stdout)
     if decisions == "none":
-        assert not values
+        assert not returned(report)
         return
+    values = returned(below(report, "convolution"))
     recorded = values["use_mkldnn"]["values"]
     assert [value["value"] for value in recorded] == [True]
-    assert recorded[0]["calls"] == (64 if decisions == "first" else calls)
+    assert recorded[0]["calls"] == (64 if decisions == "first" else CALLS)
 
 
-def test_values_belong_to_their_threads(optrace, python, tmp_path):
-    """Threads that take the same code at the same time, with different results."""
-    program = tmp_path / "program.py"
-    program.write_text(textwrap.dedent("""
-        import threading, torch
-        def work(size, calls):
-            weight, image = torch.ones(8, 3, 3, 3), torch.ones(4, 3, size, size)
-            for _ in range(calls):
-                torch.conv2d(image, weight, groups=1)
-        def small():
-            work(56, 40)
-        def transposed():
-            weight, image = torch.ones(3, 8, 3, 3).double(), torch.ones(4, 3, 9, 9).double()
-            for _ in range(40):
-                torch.conv_transpose2d(image, weight)
-        threads = [threading.Thread(target=f) for f in (small, transposed) * 3]
-        for thread in threads: thread.start()
-        for thread in threads: thread.join()
-        """))
-    result = optrace("run", "--python", python, "--decisions", "all", "--format", "json", "-o",
-                     tmp_path / "report.json", program, timeout=300)
-    assert result.returncode == 0, result.stderr
-    report = json.loads((tmp_path / "report.json").read_text())
+def test_values_belong_to_their_threads(report):
     counts: dict = {}
-    for frame in frames(report):
-        if frame["name"].startswith("at::native::_select_conv_backend"):
-            for value in frame["detail"]["returned"]["values"]:
-                counts[value["name"]] = counts.get(value["name"], 0) + value["calls"]
-    assert counts == {"Mkldnn": 120, "SlowTranspose2d": 120}
+    for function in ("plain", "transposed"):
+        for frame in frames(below(report, function)):
+            if frame["name"].startswith("at::native::_select_conv_backend"):
+                for value in frame["detail"]["returned"]["values"]:
+                    key = function, value["name"]
+                    counts[key] = counts.get(key, 0) + value["calls"]
+    assert counts == {("plain", "Mkldnn"): 120, ("transposed", "SlowTranspose2d"): 120}
 
 
 def test_a_running_process_records_the_first_calls_of_each_place(optrace, python, tmp_path):

@@ -2,7 +2,8 @@
 earlier runs filled, each program of tests/programs/ gives the same report except for times and
 addresses.
 
-A few programs are run unless OPTRACE_TEST_PROGRAMS names others (separated by blanks), or is `all`.
+A few programs are run, all but one of them by `make verify`, unless OPTRACE_TEST_PROGRAMS names
+others (separated by blanks), or is `all`.
 OPTRACE_TEST_RUNS is the number of runs of each, the first with an empty cache; the default is 2.
 """
 import collections
@@ -14,19 +15,23 @@ import shutil
 
 import pytest
 
+from kept_agents import kept_agents
 from report_frames import frames
 
 PROGRAMS = pathlib.Path(__file__).resolve().parents[2] / "programs"
 # Functions reached through tables, boxed calls, other threads and exceptions.
-USUAL = ["custom_ops", "exceptions", "function_transforms", "quantised_dynamic", "scripted",
-         "views_in_place"]
+USUAL = ["function_transforms",
+         *(pytest.param(name, marks=pytest.mark.verify) for name in (
+             "custom_ops", "exceptions", "quantised_dynamic", "scripted", "views_in_place"))]
 # Programs whose other processes are traced too.
 WITH_CHILDREN = {"data_loader_workers", "ddp_gloo"}
 RUNS = int(os.environ.get("OPTRACE_TEST_RUNS", "2"))
 
 
 def chosen():
-    wanted = os.environ.get("OPTRACE_TEST_PROGRAMS", "").split() or USUAL
+    wanted = os.environ.get("OPTRACE_TEST_PROGRAMS", "").split()
+    if not wanted:
+        return USUAL
     everything = sorted(file.stem for file in PROGRAMS.glob("*.py"))
     if wanted == ["all"]:
         return everything
@@ -38,12 +43,12 @@ def chosen():
 def builds(optrace, python, tmp_path_factory):
     """A cache with only the op agent, which takes long to build and doesn't affect the results."""
     folder = tmp_path_factory.mktemp("builds")
+    (folder / "op-agents").mkdir(mode=0o700)
     ended = optrace("run", "--python", python, "-o", folder / "report", "-c", "import torch",
                     timeout=300)
     assert ended.returncode == 0, ended.stderr
-    cache = (os.environ.get("OPTRACE_CACHE_DIR") or
-             os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache")) + "/optrace")
-    shutil.copytree(pathlib.Path(cache) / "op-agents", folder / "op-agents")
+    for built in kept_agents():
+        shutil.copytree(built, folder / "op-agents" / built.name)
     return folder / "op-agents"
 
 

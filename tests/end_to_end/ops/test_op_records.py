@@ -10,6 +10,7 @@ import textwrap
 
 import pytest
 
+from kept_agents import kept_agents
 from report_frames import frames
 
 
@@ -17,55 +18,6 @@ def calls(report, op):
     """Returns the details of an op's calls."""
     return [frame["detail"] for frame in frames(report)
             if frame["op"] == op and (frame["detail"] or {}).get("step") == "call"]
-
-
-@pytest.fixture
-def run_script(optrace, python, tmp_path):
-    """run_script(text) -> (report, result) of the traced program."""
-
-    def run(text, environment=None, arguments=()):
-        script, report = tmp_path / "program.py", tmp_path / "report.json"
-        script.write_text(textwrap.dedent(text))
-        result = optrace("run", "--python", python, "--format", "json", "-o", report, script,
-                         *arguments, environment=environment, timeout=300)
-        assert result.returncode == 0, result.stderr
-        return json.loads(report.read_text()), result
-
-    return run
-
-
-def test_results_are_fresh_views_or_aliases(run_script):
-    report, _ = run_script("""
-        import torch
-        x = torch.ones(3, 4)
-        torch.neg(x)
-        x.t()
-        x.mul_(2)
-        torch.split(x, 2)
-    """)
-
-    def relation(op):
-        result = next(detail["results"][0] for detail in calls(report, op) if "results" in detail)
-        result = result[0] if isinstance(result, list) else result
-        return result["relation"], result.get("of")
-
-    assert relation("aten::neg") == ("fresh", None)
-    assert relation("aten::t") == ("view", "self")
-    assert relation("aten::mul_.Tensor") == ("alias", "self")
-    assert relation("aten::split.Tensor") == ("view", "self")
-
-
-def test_calls_of_very_many_kinds_are_bounded(run_script):
-    report, _ = run_script("""
-        import torch
-        x = torch.ones(4)
-        for i in range(20000):
-            torch.add(x, i)
-    """)
-    details = calls(report, "aten::add.Tensor")
-    assert sum(frame["calls"] for frame in frames(report) if frame["op"] == "aten::add.Tensor"
-               and (frame["detail"] or {}).get("step") == "call") == 20000
-    assert all(len(detail.get("variants", [])) <= 16 for detail in details)
 
 
 PROGRAM = """
@@ -84,6 +36,18 @@ PROGRAM = """
         def backward(ctx, gradient):
             return gradient * 2
 
+    def relations(x):
+        torch.neg(x)
+        x.t()
+        x.mul_(2)
+        torch.split(x, 2)
+
+    def many_kinds(x):
+        for i in range(20000):
+            torch.add(x, i)
+
+    relations(torch.ones(3, 4))
+    many_kinds(torch.ones(4))
     torch.manual_seed(7)
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8),
                                 torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8 * 36, 5))
@@ -110,12 +74,77 @@ PROGRAM = """
 """
 
 
-def test_results_are_bit_equal(run_script, run_program, python, tmp_path):
-    report, traced = run_script(PROGRAM)
-    plain = run_program([python, tmp_path / "program.py"])
+@pytest.fixture(scope="module")
+def traced(optrace, python, tmp_path_factory):
+    """(the report of PROGRAM, the result, the program's file)."""
+    folder = tmp_path_factory.mktemp("program")
+    script, report = folder / "program.py", folder / "report.json"
+    script.write_text(textwrap.dedent(PROGRAM))
+    result = optrace("run", "--python", python, "--format", "json", "-o", report, script,
+                     timeout=300)
+    assert result.returncode == 0, result.stderr
+    return json.loads(report.read_text()), result, script
+
+
+def below(report, function):
+    """Returns the part of the report below a function of the program."""
+    return {"roots": [frame for frame in frames(report) if frame["name"] == f"__main__.{function}"]}
+
+
+def test_results_are_fresh_views_or_aliases(traced):
+    report = below(traced[0], "relations")
+
+    def relation(op):
+        result = next(detail["results"][0] for detail in calls(report, op) if "results" in detail)
+        result = result[0] if isinstance(result, list) else result
+        return result["relation"], result.get("of")
+
+    assert relation("aten::neg") == ("fresh", None)
+    assert relation("aten::t") == ("view", "self")
+    assert relation("aten::mul_.Tensor") == ("alias", "self")
+    assert relation("aten::split.Tensor") == ("view", "self")
+
+
+def test_calls_of_very_many_kinds_are_bounded(traced):
+    report = below(traced[0], "many_kinds")
+    details = calls(report, "aten::add.Tensor")
+    assert sum(frame["calls"] for frame in frames(report) if frame["op"] == "aten::add.Tensor"
+               and (frame["detail"] or {}).get("step") == "call") == 20000
+    assert all(len(detail.get("variants", [])) <= 16 for detail in details)
+
+
+def test_results_are_bit_equal(traced, run_program, python):
+    report, result, script = traced
+    plain = run_program([python, script])
     assert plain.returncode == 0, plain.stderr
-    assert traced.stdout == plain.stdout
+    assert result.stdout == plain.stdout
     assert calls(report, "aten::conv2d")[0]["arguments"]
+
+
+def assert_private(built_for_torch):
+    """Asserts that only the user may read what was built. Returns the library."""
+    for folder in (built_for_torch.parent, built_for_torch):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    inputs, library = sorted(built_for_torch.iterdir())
+    assert inputs.name == "inputs" and library.name == "liboptrace_ops.so"
+    assert all(stat.S_IMODE(file.stat().st_mode) == 0o600 for file in (library, inputs))
+    return library
+
+
+def assert_no_library_of_its_own(library):
+    """The process's own libstdc++ is used, since two of them crash where they share a stream."""
+    needed, defined = (subprocess.run(command, check=True, capture_output=True, text=True).stdout
+                       for command in (["objdump", "-p", library],
+                                       ["nm", "-DC", "--defined-only", library]))
+    assert re.search(r"NEEDED\s+libstdc\+\+\.so\.6$", needed, re.MULTILINE)
+    assert "std::locale::" not in defined and "std::ostream::" not in defined
+
+
+def test_the_agent_is_kept_where_only_the_user_may_read(traced):
+    built = kept_agents()
+    assert built
+    for folder in built:
+        assert_no_library_of_its_own(assert_private(folder))
 
 
 @pytest.fixture
@@ -127,6 +156,7 @@ def compiler_with_its_own_library(tmp_path):
     return compiler
 
 
+@pytest.mark.verify
 def test_agent_is_built_once_by_several_at_once(optrace, python, tmp_path,
                                                 compiler_with_its_own_library):
     cache = tmp_path / "cache"
@@ -142,46 +172,42 @@ def test_agent_is_built_once_by_several_at_once(optrace, python, tmp_path,
     with concurrent.futures.ThreadPoolExecutor() as pool:
         reports = list(pool.map(trace, range(2)))
     assert all(calls(report, "aten::add.Tensor")[0]["dispatch_key"] for report in reports)
-    folder = cache / "op-agents"
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    built_for_torch, = folder.iterdir()
-    assert stat.S_IMODE(built_for_torch.stat().st_mode) == 0o700
-    inputs, library = sorted(built_for_torch.iterdir())
-    assert inputs.name == "inputs" and library.name == "liboptrace_ops.so"
-    assert all(stat.S_IMODE(file.stat().st_mode) == 0o600 for file in (library, inputs))
+    built_for_torch, = (cache / "op-agents").iterdir()
+    library = assert_private(built_for_torch)
     built = library.stat().st_mtime_ns
     trace(3)
     assert library.stat().st_mtime_ns == built
-    # The process's own libstdc++ is used, since two of them crash where they share a stream.
-    needed, defined = (subprocess.run(command, check=True, capture_output=True, text=True).stdout
-                       for command in (["objdump", "-p", library],
-                                       ["nm", "-DC", "--defined-only", library]))
-    assert re.search(r"NEEDED\s+libstdc\+\+\.so\.6$", needed, re.MULTILINE)
-    assert "std::locale::" not in defined and "std::ostream::" not in defined
+    assert_no_library_of_its_own(library)
 
 
-def test_without_a_compiler_the_trace_says_what_it_lacks(optrace, python, tmp_path):
-    report = tmp_path / "report.json"
-    nothing = tmp_path / "empty"
+@pytest.fixture(scope="module")
+def cache_without_agent(tmp_path_factory):
+    """A cache in which no agent is built. The plans of the probes are kept in it."""
+    return tmp_path_factory.mktemp("cache")
+
+
+def test_without_a_compiler_the_trace_says_what_it_lacks(optrace, python, tmp_path,
+                                                         cache_without_agent):
+    trace, nothing = tmp_path / "add.trace", tmp_path / "empty"
     nothing.mkdir()
-    environment = {"PATH": nothing, "CXX": None, "OPTRACE_CACHE_DIR": tmp_path / "cache"}
-    result = optrace("add", "--python", python, environment=environment, timeout=400)
+    environment = {"PATH": nothing, "CXX": None, "OPTRACE_CACHE_DIR": cache_without_agent}
+    result = optrace("add", "--python", python, "--trace", trace, environment=environment,
+                     timeout=400)
     assert result.returncode == 0, result.stderr
     assert "op records" in result.stdout + result.stderr
     assert "apt install g++" in result.stdout + result.stderr
-    result = optrace("add", "--python", python, "--format", "json", "-o", report,
-                     environment=environment, timeout=400)
-    assert result.returncode == 0, result.stderr
-    (call,) = list(calls(json.loads(report.read_text()), "aten::add.Tensor"))[:1]
+    report = optrace("report", trace, "--format", "json")
+    assert report.returncode == 0, report.stderr
+    (call,) = list(calls(json.loads(report.stdout), "aten::add.Tensor"))[:1]
     assert "arguments" not in call and "dispatch_key" not in call
 
 
-def test_a_compiler_that_fails_is_named(optrace, python, tmp_path):
+def test_a_compiler_that_fails_is_named(optrace, python, tmp_path, cache_without_agent):
     compiler = tmp_path / "no-compiler"
     compiler.write_text("#!/bin/sh\necho 'x.cpp:1: error: this is none' >&2\nexit 1\n")
     compiler.chmod(0o700)
     result = optrace("add", "--python", python, timeout=400,
-                     environment={"CXX": compiler, "OPTRACE_CACHE_DIR": tmp_path / "cache"})
+                     environment={"CXX": compiler, "OPTRACE_CACHE_DIR": cache_without_agent})
     assert result.returncode == 0, result.stderr
     assert "this is none" in result.stdout + result.stderr
-    assert os.listdir(tmp_path / "cache" / "op-agents") == []
+    assert os.listdir(cache_without_agent / "op-agents") == []

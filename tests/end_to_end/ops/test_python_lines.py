@@ -94,6 +94,11 @@ def roots(optrace, python, program):
     return traced_roots(optrace, python, program)
 
 
+@pytest.fixture(scope="module")
+def found(roots):
+    return calls(roots)
+
+
 def walk(frames, parent=None):
     pending = [(frame, parent) for frame in frames]
     while pending:
@@ -129,9 +134,9 @@ def expected():
 
 
 @pytest.mark.parametrize("number,op,column,text", list(expected()))
-def test_every_call_has_its_line_and_columns(roots, number, op, column, text):
-    places = calls(roots).get((number, op))
-    assert places, sorted(map(str, calls(roots)))
+def test_every_call_has_its_line_and_columns(found, number, op, column, text):
+    places = found.get((number, op))
+    assert places, sorted(map(str, found))
     spans = {(place["column"], place["end_line"], place["end_column"]) for place in places}
     if op == "unbind.int":
         assert {span[0] for span in spans} == {column}  # The whole statement, as in tracebacks.
@@ -139,9 +144,9 @@ def test_every_call_has_its_line_and_columns(roots, number, op, column, text):
         assert (column, number, column + len(text)) in spans
 
 
-def test_only_lines_that_call_are_named(roots):
+def test_only_lines_that_call_are_named(found):
     lines = {number for number, *_ in expected()}
-    called = {line for line, op in calls(roots)}
+    called = {line for line, op in found}
     own = {number for number, line in enumerate(PROGRAM.splitlines(), 1)
            if re.search(r"torch\.ones|operators\(x, y\)$|comprehended\(y\)|in generator|"
                         r"asyncio.run|Thing\(y\)\.|raises\(y\)|^import outer|torch.no_grad|"
@@ -149,8 +154,8 @@ def test_only_lines_that_call_are_named(roots):
     assert called <= lines | own
 
 
-def test_calls_on_one_line_are_two_frames(roots):
-    places = calls(roots)[next(n for n, op, _, text in expected() if text == "x * x"), "mul.Tensor"]
+def test_calls_on_one_line_are_two_frames(found):
+    places = found[next(n for n, op, _, text in expected() if text == "x * x"), "mul.Tensor"]
     assert sorted(place["column"] for place in places) == [5, 12]
 
 
@@ -174,6 +179,7 @@ def test_check_reports_the_true_line(optrace, program, roots):
     assert "__main__.<module>" in result.stdout
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("version", ["3.9", "3.10", "3.12", "3.13"])
 def test_lines_in_other_pythons(optrace, repository, program, version):
     python = repository / f".venv-{version}/bin/python"

@@ -1,8 +1,13 @@
-"""The registrations in the index, compared with the dispatcher of the wheel."""
+"""The registrations in the index, compared with the dispatcher of the wheel.
+
+test_source_coverage.py holds, in `make test`, that the index knows the wheel's kernels by them.
+"""
 import json
 import struct
 
 import pytest
+
+pytestmark = pytest.mark.verify
 
 # Files with each kind of macro: autocast, functorch, quantized kernels, fallbacks, generated code.
 FILES = ["aten/src/ATen/autocast_mode.cpp", "aten/src/ATen/functorch/BatchRulesDecompositions.cpp",

@@ -9,6 +9,8 @@ import pytest
 # Calls of the tenth that reach no kernel with a definition -> reason. Each must indeed reach none.
 NO_KERNEL = {}
 
+pytestmark = pytest.mark.verify
+
 
 @pytest.fixture(scope="module")
 def sweep(repository):

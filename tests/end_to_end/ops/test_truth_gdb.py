@@ -22,9 +22,12 @@ MORE_OPS = ("conv_transpose2d", "bmm", "einsum", "group_norm", "gelu", "sum", "m
 # The cases with the most steps in test_truth_single_step.py.
 MOST_STEPS = ("ctc_loss", "ctc_loss+backward", "ormqr+backward",
               "fractional_max_pool3d+backward")
+# What `make test` compares; `make verify` compares all.
+SAMPLE = ["conv2d", "matmul+backward", "relu", "scaled_dot_product_attention"]
 CASES = [*(op + direction for op in OPS for direction in ("", "+backward")), *MORE_OPS,
          *MOST_STEPS]
 NEWEST_CASES = ["conv2d", "matmul", "softmax+backward"]
+LEAST_IN_SAMPLE = 60  # Usually some 200.
 LEAST_CHAINS = 2000  # In all cases; usually some 10,000, fewer if libraries take other paths.
 # Regular expressions of the files whose symbols gdb reads. The rest of CUDA would take a minute.
 LIBRARIES = ("libtorch_cpu", "libtorch_python", r"torch/lib/libtorch\.so", "libc10", "libgomp",
@@ -113,63 +116,89 @@ def gdb_works(run_program):
 
 
 @pytest.fixture(scope="module")
-def compared(gdb_works, python, run_program, repository, build, tmp_path_factory):
-    return Compared(CASES, python, run_program, repository, build,
-                    tmp_path_factory.mktemp("gdb"))
+def compare(gdb_works, python, run_program, repository, build, tmp_path_factory):
+    """compare(cases) -> Compared."""
+    return lambda cases: Compared(cases, python, run_program, repository, build,
+                                  tmp_path_factory.mktemp("gdb"))
 
 
+@pytest.fixture(scope="module")
+def sample(compare):
+    return compare(SAMPLE)
+
+
+@pytest.fixture(scope="module")
+def compared(compare):
+    return compare(CASES)
+
+
+@pytest.mark.parametrize("case", SAMPLE)
+def test_frames_are_gdbs_in_a_sample(case, sample):
+    sample.compare(case)
+
+
+def check_totals(compared, least, least_tail_callers):
+    total = sum(len(stops) for stops in compared.stops.values())
+    tail_callers = sum(len(left_out) for report in compared.reports.values()
+                       for *_, left_out in compare_frames.native_chains(report))
+    print(f"{total} chains in {len(compared.stops)} cases; {tail_callers} tail-callers are marked")
+    assert total >= least
+    # The chains would also agree if optrace lost them all.
+    assert tail_callers >= least_tail_callers
+    for sums in compared.path_sums:
+        assert sums["path_differences"] == 0 and sums["paths"] > 0, sums
+
+
+def test_the_sample_has_chains_and_paths_add_up(sample):
+    check_totals(sample, LEAST_IN_SAMPLE, 5)
+
+
+@pytest.mark.verify
 def test_ops_are_enough():
     assert len({case for case in CASES if "+" not in case}) >= 30
     assert len({case for case in CASES if case.endswith("+backward")}) >= 12
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("case", CASES)
 def test_frames_are_gdbs(case, compared):
     compared.compare(case)
 
 
-def test_chains_are_many(compared):
-    total = sum(len(stops) for stops in compared.stops.values())
-    tail_callers = sum(len(left_out) for report in compared.reports.values()
-                       for *_, left_out in compare_frames.native_chains(report))
-    print(f"{total} chains in {len(CASES)} cases; {tail_callers} tail-callers are marked")
-    assert total >= LEAST_CHAINS
-    assert tail_callers >= 100  # The chains would also agree if optrace lost them all.
+@pytest.mark.verify
+def test_chains_are_many_and_paths_add_up(compared):
+    check_totals(compared, LEAST_CHAINS, 100)
 
 
-def test_paths_are_what_the_call_trees_add_up_to(compared):
-    for sums in compared.path_sums:
-        assert sums["path_differences"] == 0 and sums["paths"] > 0, sums
-
-
+@pytest.mark.verify
 def test_frames_are_gdbs_on_the_newest_torch(gdb_works, newest_python, run_program, repository,
                                              build, tmp_path):
     newest = Compared(NEWEST_CASES, newest_python, run_program, repository, build, tmp_path)
     assert sum(newest.compare(case) for case in NEWEST_CASES) >= 100
 
 
-def test_libraries_are_reached(compared):
+def test_libraries_are_reached(sample):
     """The comparison has library calls to compare, not only leaves of ATen."""
-    reached = {frame["name"] for report in compared.reports.values()
+    reached = {frame["name"] for report in sample.reports.values()
                for frame, *_ in compare_frames.native_chains(report) if frame["layer"] == "library"}
     assert any("dnnl" in name for name in reached), reached
     assert any("gemm" in name for name in reached), reached
 
 
-def test_differences_are_found(compared):
+def test_differences_are_found(sample):
     """The comparison detects a lost frame, a wrong frame and a missing mark."""
-    reports, stops, names = compared.reports, compared.stops, compared.names
+    reports, stops, names = sample.reports, sample.stops, sample.names
     case = "conv2d"
-    points = compared.points[case]
+    points = sample.points[case]
     changed = json.loads(json.dumps(stops[case]))
     del changed[0]["frames"][3]
     changed[-1]["frames"][2][0] = "another_function"
     *_, differences = compare_frames.compare(reports[case], points, changed, names)
     assert len(differences) == 2, differences
 
-    with_marks = next(case for case in CASES if any(
+    with_marks = next(case for case in SAMPLE if any(
         left_out for _, _, _, left_out in compare_frames.native_chains(reports[case])))
     unmarked = json.loads(json.dumps(reports[with_marks]).replace('"tail_call": true', '"x": 1'))
-    *_, differences = compare_frames.compare(unmarked, compared.points[with_marks],
+    *_, differences = compare_frames.compare(unmarked, sample.points[with_marks],
                                             stops[with_marks], names)
     assert differences

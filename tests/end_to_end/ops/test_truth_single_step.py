@@ -15,6 +15,7 @@ import pytest
 WORKLOADS = ("group_norm_step", "embedding_bag_similarity", "indexing",
              "pooling_and_normalization", "masked_attention", "in_place_and_views",
              "recurrent_by_hand")
+SAMPLE = "in_place_and_views"  # What `make test` compares; `make verify` compares all.
 LEAST_EVENTS = 5000  # In all workloads together, for each kind of probe.
 
 MOST_STEPS = 8_000_000  # For one op of the tenth. The longest takes 2 million.
@@ -194,6 +195,19 @@ def comparison(python, build, repository, run_program, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def sample(comparison):
+    """The folder with a truth and two traces of one workload."""
+    folder, refusals, _ = comparison.run([SAMPLE], modes=("jump", "int3"))
+    assert refusals == []
+    return folder / SAMPLE
+
+
+@pytest.mark.parametrize("mode", ["int3", "jump"])
+def test_no_wrong_parent_in_a_sample(comparison, sample, mode):
+    comparison.matched(sample, mode)
+
+
+@pytest.fixture(scope="module")
 def files(comparison):
     """The folder with a truth and two traces of each workload, all from one process."""
     folder, refusals, _ = comparison.run(WORKLOADS, modes=("jump", "int3"))
@@ -201,6 +215,7 @@ def files(comparison):
     return folder
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("mode", ["int3", "jump"])
 def test_no_wrong_parent(comparison, files, mode):
     total = sum(comparison.matched(files / workload, mode) for workload in WORKLOADS)
@@ -208,6 +223,7 @@ def test_no_wrong_parent(comparison, files, mode):
     assert total >= LEAST_EVENTS
 
 
+@pytest.mark.verify
 def test_no_wrong_parent_with_python_frames(comparison):
     """The profile function is on in both runs, so that the tree has Python frames."""
     folder, refusals, _ = comparison.run(["in_place_and_views"], modes=["jump"],
@@ -216,6 +232,7 @@ def test_no_wrong_parent_with_python_frames(comparison):
     comparison.matched(folder / "in_place_and_views", "jump")
 
 
+@pytest.mark.verify
 def test_no_wrong_parent_on_the_newest_torch(newest_python, build, repository, run_program,
                                              tmp_path):
     newest = Comparison(newest_python, build, repository, run_program, tmp_path)
@@ -246,6 +263,7 @@ def tenth(comparison, repository, python):
     return names, lines, "\n".join(details[-5000:] for *_, details in answers)
 
 
+@pytest.mark.verify
 def test_no_wrong_parent_in_the_tenth_of_all_ops(tenth):
     names, lines, details = tenth
     compared = {line["workload"]: line for line in lines if "matched" in line}
@@ -270,10 +288,9 @@ def test_no_wrong_parent_in_the_tenth_of_all_ops(tenth):
     assert not refused
 
 
-def test_wrong_parents_are_found(comparison, files, tmp_path):
+def test_wrong_parents_are_found(comparison, sample, tmp_path):
     """A truth with wrong parents is detected."""
-    files = files / WORKLOADS[0]
-    lines = (files / "truth").read_text().splitlines()
+    lines = (sample / "truth").read_text().splitlines()
     previous = {}  # Entry -> its parent. The parent's parent is a plausible, wrong answer.
     altered, number = [], 0
     for line in lines:
@@ -287,5 +304,5 @@ def test_wrong_parents_are_found(comparison, files, tmp_path):
         altered.append(" ".join(words))
     path = tmp_path / "altered"
     path.write_text("\n".join(altered) + "\n")
-    result, _ = comparison.compare(files / "int3", path)
+    result, _ = comparison.compare(sample / "int3", path)
     assert result["wrong_parents"] > 0.2 * result["matched"]
