@@ -10,7 +10,7 @@ export CCACHE_NOHASHDIR = 1
 export CCACHE_BASEDIR ?= $(CURDIR)/build
 CONFIGURE = cmake $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) --preset
 
-.PHONY: help run test check packages test-packages interpreter setup product wheel build compiled compiled-product newest pythons sanitize sanitized-build fuzz stress neighbours pytorch-tests pytorch-tests-venv matrix bench sweep index docs diagram format lint-venv lint clean
+.PHONY: help run test check packages test-packages interpreter setup product wheel build compiled compiled-product newest pythons sanitize sanitized-build fuzz stress neighbours pytorch-tests pytorch-tests-venv matrix bench sweep index docs diagram format lint-venv lint analyze clean
 
 help:
 	@echo 'make run       set everything up and run optrace conv2d'
@@ -32,6 +32,7 @@ help:
 	@echo 'make diagram   draw docs/architecture.svg from docs/architecture.dot'
 	@echo 'make format    format the C++ sources'
 	@echo 'make lint      clang-format, clang-tidy, tsc, ruff, mypy and shellcheck over all files'
+	@echo 'make analyze   the static analyser of clang over each C++ source, an hour or more'
 	@echo 'make clean     remove what was built (not the virtual environments)'
 
 packages:
@@ -88,7 +89,7 @@ sanitize: setup sanitized-build
 test: test-packages
 	@$(MAKE) --no-print-directory -j 3 build newest sanitized-build pytorch-tests-venv lint-venv docs
 	@NINJA_STATUS='[%f of %t checked] ' cmake --build --preset release --target checked_at_build -- -j $(JOBS)
-	@setup/lint.sh build --seconds 60
+	@setup/lint.sh build
 	@ctest --test-dir build --output-on-failure -j $(JOBS)
 	@build/optrace source coverage --fail-under 99.5
 
@@ -160,6 +161,10 @@ lint-venv: packages
 lint: build newest lint-venv
 	@cmake --build --preset release --target checked_at_build -- -j $(JOBS) $(if $(CI),,--quiet)
 	@setup/lint.sh build
+
+# What needs each C++ source alone; FILES names a few.
+analyze: build newest lint-venv
+	@.venv-lint/bin/python setup/clang-tidy.py --analyze $(FILES)
 
 clean:
 	rm -rf build build-docs build-sanitize dist

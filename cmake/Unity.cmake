@@ -33,7 +33,10 @@ function(optrace_unite_sources)
       endforeach()
       unset(members_of_${group})
     endforeach()
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+    # setup/clang-tidy.py checks the file that includes the sources.
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP
+                          UNITY_BUILD_CODE_BEFORE_INCLUDE
+                          "// NOLINTNEXTLINE(bugprone-suspicious-include)")
     # GCC takes the included sources for headers, whose types should not depend on unnamed namespaces.
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
   endforeach()
