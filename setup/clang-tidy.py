@@ -110,43 +110,46 @@ def chosen_units(units, files):
 
 
 class Progress:
-    """Shows on a terminal how many units are done."""
+    """Shows on a terminal how many units are done, and the time that the others will take."""
 
-    def __init__(self, total):
-        self._total = total
+    def __init__(self, units):
+        self._units = len(units)
+        self._sources = sum(len(unit.sources) for unit in units)
+        self._done = []
         self._start = time.monotonic()
-        self._shown = sys.stderr.isatty()
 
-    def show(self, done):
-        if self._shown and done < self._total:
-            left = (time.monotonic() - self._start) / done * (self._total - done) if done else 0
-            estimate = f", about {left / 60:.0f} min left" if done else ""
-            print(f"\r\033[K{done} of {self._total} units{estimate}", end="", file=sys.stderr,
-                  flush=True)
+    def _show(self, text):
+        if sys.stderr.isatty():
+            print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
     def hide(self):
-        if self._shown:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
+        self._show("")
+
+    def count(self, unit):
+        self._done.append(unit)
+        checked = sum(len(unit.sources) for unit in self._done)
+        left = (time.monotonic() - self._start) / checked * (self._sources - checked)
+        self._show(f"{len(self._done)} of {self._units} units, about {left / 60:.0f} min left")
 
 
-def check(units, run, jobs):
+def check(units, checks, jobs):
     """Prints the findings of units, each once: a header's are in each unit that includes it.
     Returns their number."""
     printed = set()
-    progress = Progress(len(units))
+    progress = Progress(units)
     pool = concurrent.futures.ThreadPoolExecutor(jobs)
     try:
-        progress.show(0)
-        runs = [pool.submit(run, unit) for unit in units]
-        for done, ended in enumerate(concurrent.futures.as_completed(runs), 1):
+        runs = {pool.submit(unit.findings, checks): unit for unit in units}
+        for run in concurrent.futures.as_completed(runs):
             progress.hide()
-            for finding in ended.result():
+            for finding in run.result():
                 if finding not in printed:
                     printed.add(finding)
                     print(finding, end="", flush=True)
-            progress.show(done)
+            progress.count(runs[run])
     finally:
         pool.shutdown(cancel_futures=True)  # Ctrl-C ends it after the running units.
+        progress.hide()
     return len(printed)
 
 
@@ -163,8 +166,8 @@ def main():
     units = units_of_all(options.build, options.analyze)
     if options.files:
         units = chosen_units(units, options.files)
-    checks = ALONE if options.analyze else TOGETHER
-    found = check(units, lambda unit: unit.findings(checks), options.jobs)
+    units.sort(key=lambda unit: len(unit.sources), reverse=True)  # The longest runs first.
+    found = check(units, ALONE if options.analyze else TOGETHER, options.jobs)
     sources = {source for unit in units for source in unit.sources}
     if found:
         sys.exit(f"clang-tidy: {found} findings in {len(sources)} sources")
