@@ -24,8 +24,8 @@ CLANG_TIDY = "clang-tidy-19"
 TOGETHER = "-clang-analyzer-*"
 ALONE = ("-bugprone-*,-misc-*,-modernize-*,-performance-*,-readability-*,"
          "misc-unused-alias-decls,misc-unused-using-decls,readability-redundant-preprocessor")
-# The analyser gives up on a function after this many steps. With its default, 225000, it takes
-# several times as long, most of it in a few long functions.
+# The analyser gives up on a function after this many steps. With its default, 225000, a few long
+# functions take most of the time.
 ANALYZER_ARGUMENTS = ["-Xclang", "-analyzer-config", "-Xclang", "max-nodes=50000"]
 UNITED = re.compile(r'^#include "(.+)"$', re.MULTILINE)
 # A finding is a line with its place and what follows up to the line of the next.
