@@ -13,7 +13,7 @@ CONFIGURE = cmake $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=
 # Ninja, with an estimate of the time that is left. The recipe adds the word for a step that is done.
 NINJA = setup/with-estimate.py
 
-.PHONY: help run test verify check packages test-packages verify-packages interpreter setup reference product wheel build compiled compiled-product newest pythons sanitize sanitized-build sanitized-first fuzz stress neighbours neighbours-venv pytorch-tests matrix bench sweep index docs docs-venv diagram format lint-venv lint clean
+.PHONY: help run test verify check packages test-packages verify-packages interpreter setup reference product wheel build compiled compiled-product newest pythons sanitize sanitized-build sanitized-first fuzz stress neighbours neighbours-venv pytorch-tests matrix bench sweep index docs docs-venv diagram format lint-venv lint analyze clean
 
 help:
 	@echo 'make run       set everything up and run optrace conv2d'
@@ -36,6 +36,7 @@ help:
 	@echo 'make diagram   draw docs/architecture.svg from docs/architecture.dot'
 	@echo 'make format    format the C++ sources'
 	@echo 'make lint      clang-format, clang-tidy, tsc, ruff, mypy and shellcheck over all files'
+	@echo 'make analyze   the static analyser of clang over each C++ source, an hour or more'
 	@echo 'make clean     remove what was built (not the virtual environments)'
 
 packages:
@@ -176,6 +177,10 @@ lint-venv: packages
 lint: build newest lint-venv
 	@cmake --build --preset release --target checked_at_build -- -j $(JOBS) $(if $(CI),,--quiet)
 	@setup/lint.sh build
+
+# What needs each C++ source alone; FILES names a few.
+analyze: build newest lint-venv
+	@.venv-lint/bin/python setup/clang-tidy.py --analyze $(FILES)
 
 clean:
 	rm -rf build build-docs build-sanitize dist

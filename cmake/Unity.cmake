@@ -12,7 +12,10 @@ function(optrace_unite_sources)
     list(LENGTH sources count)
     math(EXPR units "(${count} + ${largest_unit} - 1) / ${largest_unit}")
     math(EXPR size "(${count} + ${units} - 1) / ${units}")
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${size})
+    # setup/clang-tidy.py checks the file that includes the sources.
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${size}
+                          UNITY_BUILD_CODE_BEFORE_INCLUDE
+                          "// NOLINTNEXTLINE(bugprone-suspicious-include)")
     # GCC takes the included sources for headers, whose types should not depend on unnamed namespaces.
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
   endforeach()

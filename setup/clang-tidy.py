@@ -1,19 +1,17 @@
 #!/usr/bin/env python3
-"""Runs clang-tidy on the C++ sources in BUILD/compile_commands.json.
+"""Runs clang-tidy over all C++ sources that git tracks, as BUILD/compile_commands.json has them.
 
-setup/clang-tidy-clean.txt lists the sources without findings, a line `KEY PATH` each. The key is a
-hash of everything in the project that the result depends on, so a listed source needs no new run
-until it, a header that it includes, its arguments or .clang-tidy change. Installed headers are not
-in the key: they are those of Debian 12 and of the reference wheels.
+Sources that CMake compiles together (cmake/Unity.cmake) are checked together, because most of the
+time goes to the headers that they share. --analyze does the rest, with each source alone: the
+static analyser (the checks clang-analyzer-*), which takes longer than all other checks, and a few
+checks that see nothing in a source which another file includes.
 """
 import argparse
 import concurrent.futures
 import functools
-import hashlib
 import json
 import os
 import pathlib
-import random
 import re
 import shlex
 import subprocess
@@ -21,150 +19,138 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-LIST = ROOT / "setup/clang-tidy-clean.txt"
 CLANG_TIDY = "clang-tidy-19"
-# The static analyser gives up on a function after this many steps. With its default, 225000, it
-# takes nine tenths of clang-tidy's time, most of it in a few long functions.
-ANALYZER = ["-Xclang", "-analyzer-config", "-Xclang", "max-nodes=50000"]
-INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+# Both are added to the checks of .clang-tidy. The last three look only at the main file.
+TOGETHER = "-clang-analyzer-*"
+ALONE = ("-bugprone-*,-misc-*,-modernize-*,-performance-*,-readability-*,"
+         "misc-unused-alias-decls,misc-unused-using-decls,readability-redundant-preprocessor")
+# The analyser gives up on a function after this many steps. With its default, 225000, a few long
+# functions take most of the time.
+ANALYZER_ARGUMENTS = ["-Xclang", "-analyzer-config", "-Xclang", "max-nodes=50000"]
 UNITED = re.compile(r'^#include "(.+)"$', re.MULTILINE)
-# A comment that fills its line has no effect on the result, unless it suppresses a finding.
-COMMENT = re.compile(r"^\s*//(?!.*NOLINT).*\n", re.MULTILINE)
+# A finding is a line with its place and what follows up to the line of the next.
+FINDING = re.compile(r"^(?=\S+:\d+:\d+: (?:error|warning): )", re.MULTILINE)
 
 
 @functools.cache
-def code_of(path):
-    """Returns the text of a file without comments."""
-    return COMMENT.sub("", path.read_text())
+def configuration(folder):
+    """Returns the configuration of the sources in a folder. clang-tidy itself would take that of
+    the build folder for a file there which includes them."""
+    return subprocess.run([CLANG_TIDY, "--dump-config", folder / "x.cpp", "--"], check=True,
+                          stdout=subprocess.PIPE, text=True).stdout
 
 
-@functools.cache
-def included_by(path, folders):
-    """Returns the headers of the project that a file itself includes."""
-    found = []
-    for name in INCLUDE.findall(code_of(path)):
-        places = (folder / name for folder in (path.parent, *folders))
-        found += [place.resolve() for place in places if place.is_file()][:1]
-    return found
+class Unit:
+    """What one run of clang-tidy checks: a source, or a file of CMake that includes several."""
 
+    def __init__(self, path, sources, command):
+        self.path = path
+        self.sources = sources
+        self.command = command
 
-@functools.cache
-def configuration():
-    version = subprocess.run([CLANG_TIDY, "--version"], stdout=subprocess.PIPE, text=True,
-                             check=True).stdout
-    return "\0".join([re.search(r"version \d+", version)[0], *ANALYZER,
-                      (ROOT / ".clang-tidy").read_text()])
-
-
-class Source:
-    def __init__(self, entry):
-        self.path = pathlib.Path(entry["file"])
-        self.name = str(self.path.relative_to(ROOT))
-        self._folder = entry["directory"]
-        self._arguments = []
-        words = iter(shlex.split(entry["command"])[1:])
+    def arguments(self):
+        words = iter(shlex.split(self.command["command"])[1:])
         for word in words:
-            if word in ("-o", "-c", "-include"):
-                next(words)  # The precompiled headers of -include are g++'s.
-            elif word not in ("-Winvalid-pch", "-Wno-subobject-linkage", "-mgeneral-regs-only"):
-                # clang doesn't know the first two, nor reads the standard library's headers with
-                # the last.
-                self._arguments.append(word)
+            if word in ("-o", "-c"):
+                next(words)
+            # Warnings are the compiler's, and clang can't read the standard library's headers with
+            # -mgeneral-regs-only.
+            elif not word.startswith("-W") and word != "-mgeneral-regs-only":
+                yield word
 
-    def _files(self):
-        """Returns the source and all headers of the project that it includes, sorted."""
-        folders = tuple(pathlib.Path(word[2:]) for word in self._arguments
-                        if word.startswith(f"-I{ROOT}"))
-        files, waiting = {self.path}, [self.path]
-        while waiting:
-            new = set(included_by(waiting.pop(), folders)) - files
-            files |= new
-            waiting += new
-        return sorted(files)
-
-    @functools.cached_property
-    def key(self):
-        result = hashlib.sha256(configuration().encode())
-        for word in self._arguments:
-            if word.startswith(("-D", "-std=")):
-                word = word.replace(self._folder, "BUILD").replace(str(ROOT), "ROOT")
-                result.update(f"\0{word}".encode())
-        for file in self._files():
-            result.update(f"\0{file.relative_to(ROOT)}\0{code_of(file)}".encode())
-        return result.hexdigest()[:20]
-
-    def findings(self):
-        """Runs clang-tidy and returns its findings; an empty text if there are none."""
+    def findings(self, checks):
+        """Runs clang-tidy and returns its findings."""
         result = subprocess.run(
-            [CLANG_TIDY, "--quiet", "--warnings-as-errors=*", self.path, "--", *self._arguments,
-             *ANALYZER], cwd=self._folder, capture_output=True, text=True)
+            [CLANG_TIDY, "--quiet", f"--config={configuration(self.sources[0].parent)}",
+             f"--checks={checks}", self.path, "--", *self.arguments(), *ANALYZER_ARGUMENTS],
+            cwd=self.command["directory"], capture_output=True, text=True)
         if result.returncode == 0:
-            return ""
-        return result.stdout or result.stderr or f"{CLANG_TIDY} failed: {result.returncode}\n"
+            return []
+        return ([text for text in FINDING.split(result.stdout) if text] or
+                [f"{CLANG_TIDY} failed ({result.returncode}) on {self.path}:\n{result.stderr}"])
 
 
-def compile_commands(build):
-    """Returns the compile commands. That of sources which are compiled together
-    (cmake/Unity.cmake) is given for each of them."""
-    for entry in json.loads((build / "compile_commands.json").read_text()):
-        path = pathlib.Path(entry["file"])
+def compiled(build, alone):
+    """Returns the units of all compile commands."""
+    for command in json.loads((build / "compile_commands.json").read_text()):
+        path = pathlib.Path(command["file"])
+        sources = [path]
         if path.parent.name == "Unity":
-            yield from ({**entry, "file": file} for file in UNITED.findall(path.read_text()))
+            sources = [pathlib.Path(name) for name in UNITED.findall(path.read_text())]
+        if alone:
+            yield from (Unit(source, [source], command) for source in sources)
         else:
-            yield entry
+            yield Unit(path, sources, command)
 
 
-def all_sources(build):
-    """Returns the sources that git tracks. One that several targets compile is checked once."""
+def units_of_all(build, alone):
+    """Returns units that contain all sources which git tracks, without those that add no source."""
     tracked = subprocess.run(["git", "ls-files", "*.cpp"], cwd=ROOT, stdout=subprocess.PIPE,
                              text=True, check=True).stdout.split()
-    sources = {}
-    for entry in compile_commands(build):
-        source = Source(entry)
-        sources.setdefault(source.name, source)
-    if missing := set(tracked) - sources.keys():
-        sys.exit(f"No target of CMake compiles {', '.join(sorted(missing))}.")
-    return [sources[name] for name in tracked]
+    missing = {ROOT / name for name in tracked}
+    units = []
+    for unit in compiled(build, alone):
+        if not missing.isdisjoint(unit.sources):
+            units.append(unit)
+            missing.difference_update(unit.sources)
+    if missing:
+        names = sorted(str(path.relative_to(ROOT)) for path in missing)
+        sys.exit(f"No target of CMake compiles {', '.join(names)}.")
+    return units
 
 
-def read_list():
-    lines = LIST.read_text().splitlines() if LIST.exists() else []
-    return {tuple(line.split(" ", 1)) for line in lines}
+def chosen_units(units, files):
+    """Returns the units that contain `files`."""
+    paths = {pathlib.Path(file).resolve() for file in files}
+    for path in sorted(paths):
+        if not any(path in unit.sources for unit in units):
+            sys.exit(f"{path} is no C++ source that CMake compiles. Name a source that includes it "
+                     "if it is a header.")
+    return [unit for unit in units if not paths.isdisjoint(unit.sources)]
 
 
-def write_list(entries):
-    new = LIST.with_suffix(".new")
-    new.write_text("".join(f"{key} {name}\n"
-                           for key, name in sorted(entries, key=lambda entry: entry[::-1])))
-    new.replace(LIST)
+class Progress:
+    """Shows on a terminal how many units are done, and the time that the others will take."""
+
+    def __init__(self, units):
+        self._units = len(units)
+        self._sources = sum(len(unit.sources) for unit in units)
+        self._done = []
+        self._start = time.monotonic()
+
+    def _show(self, text):
+        if sys.stderr.isatty():
+            print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+    def hide(self):
+        self._show("")
+
+    def count(self, unit):
+        self._done.append(unit)
+        checked = sum(len(unit.sources) for unit in self._done)
+        left = (time.monotonic() - self._start) / checked * (self._sources - checked)
+        self._show(f"{len(self._done)} of {self._units} units, about {left / 60:.0f} min left")
 
 
-def check(sources, clean, jobs, seconds):
-    """Checks sources in turn, and updates `clean`; without a limit (None), the list, too. Returns
-    the names of those with findings, and the number of those that were reached within `seconds`."""
-    end = time.monotonic() + seconds if seconds is not None else float("inf")
-    failed, reached = [], 0
-
-    def run(source):
-        return None if time.monotonic() > end else source.findings()
-
+def check(units, checks, jobs):
+    """Prints the findings of units, each once: a header's are in each unit that includes it.
+    Returns their number."""
+    printed = set()
+    progress = Progress(units)
     pool = concurrent.futures.ThreadPoolExecutor(jobs)
     try:
-        for source, findings in zip(sources, pool.map(run, sources)):
-            if findings is None:
-                continue
-            reached += 1
-            if findings:
-                failed.append(source.name)
-                clean.discard((source.key, source.name))
-                print(findings, end="", flush=True)
-            else:
-                clean.add((source.key, source.name))
-            if seconds is None:
-                write_list(clean)
+        runs = {pool.submit(unit.findings, checks): unit for unit in units}
+        for run in concurrent.futures.as_completed(runs):
+            progress.hide()
+            for finding in run.result():
+                if finding not in printed:
+                    printed.add(finding)
+                    print(finding, end="", flush=True)
+            progress.count(runs[run])
     finally:
-        pool.shutdown(cancel_futures=True)  # Ctrl-C ends it after the running sources.
-    return failed, reached
+        pool.shutdown(cancel_futures=True)  # Ctrl-C ends it after the running units.
+        progress.hide()
+    return len(printed)
 
 
 def main():
@@ -172,35 +158,20 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--seconds", type=float, default=None,
-                        help="start no run later than this. Time that is left goes to a random "
-                        "sample of the listed sources")
-    parser.add_argument("files", nargs="*", help="check only these")
+    parser.add_argument("--analyze", action="store_true",
+                        help="run the static analyser and the checks that need each source alone")
+    parser.add_argument("files", nargs="*", metavar="FILE",
+                        help="check only these, with what is compiled together with them")
     options = parser.parse_args()
-    sources = all_sources(options.build)
-    listed = read_list()
-    clean = listed & {(source.key, source.name) for source in sources}
+    units = units_of_all(options.build, options.analyze)
     if options.files:
-        sources = [source for source in sources if source.name in options.files]
-    pending = [source for source in sources if (source.key, source.name) not in clean]
-    sample = []
-    never = 0
-    if options.seconds is not None:
-        # The list only grows: a source that was never clean fails `make lint`, not a limited run.
-        named = {name for _, name in listed}
-        never = sum(source.name not in named for source in pending)
-        pending = [source for source in pending if source.name in named]
-        random.shuffle(pending)
-        sample = [source for source in sources if (source.key, source.name) in clean]
-        random.shuffle(sample)
-    failed, reached = check(pending + sample, clean, options.jobs, options.seconds)
-    if options.seconds is None:
-        write_list(clean)
-    if failed:
-        sys.exit(f"clang-tidy: findings in {', '.join(failed)}")
-    print(f"clang-tidy: no findings; {reached} of {len(sources)} sources checked now, "
-          f"{max(len(pending) - reached, 0)} changed ones not reached in time, "
-          f"{never} never listed.")
+        units = chosen_units(units, options.files)
+    units.sort(key=lambda unit: len(unit.sources), reverse=True)  # The longest runs first.
+    found = check(units, ALONE if options.analyze else TOGETHER, options.jobs)
+    sources = {source for unit in units for source in unit.sources}
+    if found:
+        sys.exit(f"clang-tidy: {found} findings in {len(sources)} sources")
+    print(f"clang-tidy: no findings in {len(sources)} sources ({len(units)} units)")
 
 
 if __name__ == "__main__":

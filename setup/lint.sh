@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# lint.sh [BUILD [ARGUMENT...]]: checks every file that git tracks: the format of C++ (clang-format),
-# defects in C++ (clang-tidy), the types of JavaScript (tsc), Python (ruff, mypy) and scripts
-# (shellcheck). BUILD (default: build) contains the compile commands; the ARGUMENTs are
-# clang-tidy.py's. Prints only findings. Exceptions are in .clang-tidy and pyproject.toml, or in the
-# line that they are for.
+# lint.sh [BUILD]: checks every file that git tracks: the format of C++ (clang-format), defects in
+# C++ (clang-tidy), the types of JavaScript (tsc), Python (ruff, mypy) and scripts (shellcheck).
+# BUILD (default: build) contains the compile commands. Prints findings, and how many sources
+# clang-tidy has checked. Exceptions are in .clang-tidy and pyproject.toml, or in the line that they
+# are for.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build}
-shift || true
 failed=()
 
 # check TOOL COMMAND...: runs the command for all files, and notes the tool if it fails.
@@ -39,7 +38,7 @@ check_types tests/cuda_workloads "${python[@]}"
 mapfile -t stubs < <(git ls-files '*.pyi')
 check_types '' "${stubs[@]}"
 
-check clang-tidy .venv-lint/bin/python setup/clang-tidy.py --build "$build" "$@"
+check clang-tidy .venv-lint/bin/python setup/clang-tidy.py --build "$build"
 
 if [ ${#failed[@]} -gt 0 ]; then
   printf 'Findings of: %s\n' "${failed[*]}" >&2

@@ -178,7 +178,7 @@ void fit_enumerators(IndexContents& carried, const std::vector<IndexContents::Fu
   std::unordered_map<std::string, ResultType> known;
   for (const IndexContents::Function& type : of_wheel)
     if (type.kind == DefinitionKind::enumeration)
-      if (auto read = parse_result_type(type.result)) known.emplace(read->name, *std::move(read));
+      if (auto read = parse_result_type(type.result)) known.emplace(read->name, std::move(*read));
   for (IndexContents::Function& function : carried.functions) {
     auto type = parse_result_type(function.result);
     if (!type || type->enumerators.empty()) continue;

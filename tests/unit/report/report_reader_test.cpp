@@ -222,7 +222,6 @@ TEST_CASE("reports of other minor versions are read, of other major versions not
 }
 
 TEST_CASE("what is no report is refused with the reason", "[report_reader]") {
-  using Catch::Contains;
   const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
   CHECK(reason("") == "it is not a JSON object");
   CHECK(reason(deep) == "it is not a JSON object");
