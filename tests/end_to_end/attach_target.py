@@ -17,8 +17,8 @@ from report_frames import frames
 
 PROGRAM = pathlib.Path(__file__).with_name("attached_program.py")
 PERIOD = 40  # Iterations, after which the program starts over.
-LIMIT = 120
-SOON = 60
+LIMIT = 600
+SOON = 120
 PAGE = os.sysconf("SC_PAGESIZE")
 ENTRY = 8  # Bytes of /proc/PID/pagemap for each page.
 
