@@ -1,22 +1,24 @@
 """A running attached_program.py in the tests of `optrace attach`: its results, and its state as
 seen from outside."""
-import array
 import errno
 import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import time
+
+import numpy
 
 import system_call_filter
 from report_frames import frames
 
 PROGRAM = pathlib.Path(__file__).with_name("attached_program.py")
 PERIOD = 40  # Iterations, after which the program starts over.
-LIMIT = 120
-SOON = 15
+LIMIT = 600
+SOON = 120
 PAGE = os.sysconf("SC_PAGESIZE")
 ENTRY = 8  # Bytes of /proc/PID/pagemap for each page.
 
@@ -128,9 +130,10 @@ def written_pages(pagemap, start, end):
     content = pagemap.read((end - start) // PAGE * ENTRY)
     if len(content) < (end - start) // PAGE * ENTRY:
         raise ProcessLookupError("the process has ended")
-    for number, bits in enumerate(array.array("Q", content)):
-        if bits & swapped or bits & (present | of_file) == present:
-            yield start + number * PAGE
+    bits = numpy.frombuffer(content, numpy.uint64)
+    written = (bits & swapped != 0) | (bits & (present | of_file) == present)
+    for number in numpy.flatnonzero(written).tolist():
+        yield start + number * PAGE
 
 
 def changed_code(pid):
@@ -157,10 +160,41 @@ def changed_code(pid):
                     if len(found) < len(expected):
                         raise ProcessLookupError(f"process {pid} has ended")
                     if found != expected:
-                        byte = next(i for i in range(len(expected)) if found[i] != expected[i])
+                        byte = int((numpy.frombuffer(found, numpy.uint8)
+                                    != numpy.frombuffer(expected, numpy.uint8)).argmax())
                         changed.append(f"{path} at {offset + at - start + byte:#x}")
     assert seen > 0
     return changed
+
+
+def redirected(pid):
+    """Returns True if an import table of libtorch_cpu leads to code of optrace's."""
+    constants = 32 << 20  # Larger read-only parts are no import tables.
+    parts = [line.split() for line in maps_of(pid).splitlines()]
+    places = [[int(word, 16) for word in part[0].split("-")] for part in parts]
+    ours = [place for part, place in zip(parts, places)
+            if "x" in part[1] and (len(part) == 5 or "optrace" in part[5])]
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        for part, (start, end) in zip(parts, places):
+            if part[1] not in ("r--p", "rw-p") or not part[-1].endswith("/libtorch_cpu.so"):
+                continue
+            if part[1] == "r--p" and end - start > constants:
+                continue
+            memory.seek(start)
+            words = numpy.frombuffer(memory.read(end - start), numpy.uint64)
+            if any(((words >= first) & (words < last)).any() for first, last in ours):
+                return True
+    return False
+
+
+def copy_caches(cache, names=("op-agents", "plans")):
+    """Makes a cache with what tracing compiled and looked up for the usual one."""
+    cache.mkdir(mode=0o700, exist_ok=True)
+    usual = pathlib.Path(os.environ.get("OPTRACE_CACHE_DIR") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "optrace"))
+    for name in names:
+        if (usual / name).exists():
+            shutil.copytree(usual / name, cache / name)
 
 
 class Outside:

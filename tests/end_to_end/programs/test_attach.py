@@ -6,83 +6,12 @@ import subprocess
 import pytest
 
 import attach_target
-from attach_target import PERIOD, Outside, Target, ops_in
+from attach_target import PERIOD, Outside, Target, assert_right, ops_in
 from kept_traces import without_place
 
 USAGE = 2
 FAILED = 3
 OF_TRAINING = {"aten::conv2d", "aten::linear", "aten::relu", "aten::mean"}
-
-
-@pytest.fixture
-def training(python, tmp_path):
-    with Target(python, tmp_path / "target") as target:
-        target.wait_for_lines(2 * PERIOD)
-        yield target
-
-
-def end(target, undisturbed):
-    assert attach_target.end(target, undisturbed)["threads"] == 1
-
-
-def test_a_training_loop_is_traced_and_goes_on(optrace, training, tmp_path):
-    undisturbed = training.results()[:PERIOD]
-    outside = Outside(training.pid)
-    for _ in range(3):
-        result = optrace("attach", training.pid, "--count", 300, "--format", "json",
-                         "-o", tmp_path / "report.json")
-        assert (result.returncode, result.stdout, without_place(result.stderr)) == (0, "", "")
-        report = json.loads((tmp_path / "report.json").read_text())
-        assert OF_TRAINING <= ops_in(report)
-        assert report["roots"][0]["layer"] == "python"
-    outside.assert_same()
-    training.wait_for_lines(PERIOD)
-    end(training, undisturbed)
-
-
-def test_ops_and_count_select_calls_as_in_run(optrace, training, tmp_path):
-    undisturbed = training.results()[:PERIOD]
-    report = tmp_path / "report.json"
-    result = optrace("attach", training.pid, "--ops", "aten::lin*", "--count", 3, "--format",
-                     "json", "-o", report)
-    assert (result.returncode, without_place(result.stderr)) == (0, "")
-    frames = json.loads(report.read_text())
-    assert "aten::linear" in ops_in(frames) and "aten::conv2d" not in ops_in(frames)
-    nothing = optrace("attach", training.pid, "--ops", "aten::no_op*", "--duration", "0.3")
-    assert nothing.returncode == 0
-    assert "no op that was called matches --ops 'aten::no_op*'" in nothing.stderr
-    end(training, undisturbed)
-
-
-def test_counts_come_line_by_line_and_ctrl_c_ends_only_the_trace(optrace, training):
-    undisturbed = training.results()[:PERIOD]
-    tracing = subprocess.Popen([*optrace.command, "attach", str(training.pid), "--json-lines"],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    first = json.loads(tracing.stdout.readline())
-    assert first["schema"] == "optrace.attach/1" and not first["done"]
-    refused = optrace("attach", training.pid, "--count", 1)
-    assert refused.returncode == FAILED and "already being traced" in refused.stderr
-    tracing.send_signal(signal.SIGINT)
-    rest, errors = tracing.communicate(timeout=60)
-    assert (tracing.returncode, without_place(errors)) == (0, "")
-    last = json.loads(rest.splitlines()[-1])
-    assert last["done"] and last["events"] >= first["events"]
-    assert OF_TRAINING <= {op["op"] for op in last["ops"]}
-    end(training, undisturbed)
-
-
-def test_a_killed_optrace_leaves_nothing_behind(optrace, training):
-    undisturbed = training.results()[:PERIOD]
-    outside = Outside(training.pid)
-    for lines in (0, 1):
-        tracing = subprocess.Popen([*optrace.command, "attach", str(training.pid), "--json-lines"],
-                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        for _ in range(lines):
-            tracing.stdout.readline()
-        tracing.kill()
-        tracing.communicate()
-        outside.wait_until_same()
-    end(training, undisturbed)
 
 
 def test_what_never_comes_by_is_left_alone(optrace, python):
@@ -113,22 +42,95 @@ def test_what_can_not_be_traced_is_refused(optrace, python, program, said):
         target.wait()
 
 
-def test_a_process_that_ends_meanwhile(optrace, training, tmp_path):
-    tracing = subprocess.Popen([*optrace.command, "attach", str(training.pid), "--json-lines",
-                                "--trace", str(tmp_path / "trace")],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert not json.loads(tracing.stdout.readline())["done"]
-    training.process.kill()
-    training.process.wait()
-    rest, errors = tracing.communicate(timeout=60)
+def test_a_process_that_ends_meanwhile(optrace, python, tmp_path):
+    with Target(python, tmp_path / "target") as target:
+        tracing = subprocess.Popen([*optrace.command, "attach", str(target.pid), "--json-lines",
+                                    "--trace", str(tmp_path / "trace")],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert not json.loads(tracing.stdout.readline())["done"]
+        target.process.kill()
+        target.process.wait()
+        rest, errors = tracing.communicate(timeout=60)
     assert tracing.returncode == 0
-    assert f"process {training.pid} ended while it was traced" in errors
+    assert f"process {target.pid} ended while it was traced" in errors
     assert json.loads(rest.splitlines()[-1])["done"]
     assert "aten::conv2d" in optrace("report", tmp_path / "trace").stdout
 
 
+@pytest.fixture(scope="module")
+def process(python, tmp_path_factory):
+    """A process to which all tests below attach, one after the other. It ends undisturbed.
+
+    It never rests, so tests that don't need it are above.
+    """
+    with Target(python, tmp_path_factory.mktemp("target")) as target:
+        target.wait_for_lines(2 * PERIOD)
+        undisturbed = target.results()[:PERIOD]
+        outside = Outside(target.pid)
+        yield target, undisturbed, outside
+        assert attach_target.end(target, undisturbed)["threads"] == 1
+
+
+@pytest.fixture
+def training(process):
+    """The process; after the test, its results are right and nothing of optrace is active in it."""
+    target, undisturbed, outside = process
+    yield target
+    outside.assert_same()
+    target.wait_for_lines(PERIOD)
+    assert_right(target.results(), undisturbed)
+
+
+def test_a_training_loop_is_traced_and_goes_on(optrace, training, tmp_path):
+    for _ in range(3):
+        result = optrace("attach", training.pid, "--count", 300, "--format", "json",
+                         "-o", tmp_path / "report.json")
+        assert (result.returncode, result.stdout, without_place(result.stderr)) == (0, "", "")
+        report = json.loads((tmp_path / "report.json").read_text())
+        assert OF_TRAINING <= ops_in(report)
+        assert report["roots"][0]["layer"] == "python"
+
+
+def test_ops_and_count_select_calls_as_in_run(optrace, training, tmp_path):
+    report = tmp_path / "report.json"
+    result = optrace("attach", training.pid, "--ops", "aten::lin*", "--count", 3, "--format",
+                     "json", "-o", report)
+    assert (result.returncode, without_place(result.stderr)) == (0, "")
+    frames = json.loads(report.read_text())
+    assert "aten::linear" in ops_in(frames) and "aten::conv2d" not in ops_in(frames)
+    nothing = optrace("attach", training.pid, "--ops", "aten::no_op*", "--duration", "0.3")
+    assert nothing.returncode == 0
+    assert "no op that was called matches --ops 'aten::no_op*'" in nothing.stderr
+
+
+def test_counts_come_line_by_line_and_ctrl_c_ends_only_the_trace(optrace, training):
+    tracing = subprocess.Popen([*optrace.command, "attach", str(training.pid), "--json-lines"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    first = json.loads(tracing.stdout.readline())
+    assert first["schema"] == "optrace.attach/1" and not first["done"]
+    refused = optrace("attach", training.pid, "--count", 1)
+    assert refused.returncode == FAILED and "already being traced" in refused.stderr
+    tracing.send_signal(signal.SIGINT)
+    rest, errors = tracing.communicate(timeout=60)
+    assert (tracing.returncode, without_place(errors)) == (0, "")
+    last = json.loads(rest.splitlines()[-1])
+    assert last["done"] and last["events"] >= first["events"]
+    assert OF_TRAINING <= {op["op"] for op in last["ops"]}
+
+
+def test_a_killed_optrace_leaves_nothing_behind(optrace, training, process):
+    outside = process[-1]
+    for lines in (0, 1):
+        tracing = subprocess.Popen([*optrace.command, "attach", str(training.pid), "--json-lines"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        for _ in range(lines):
+            tracing.stdout.readline()
+        tracing.kill()
+        tracing.communicate()
+        outside.wait_until_same()
+
+
 def test_it_ends_at_an_op_or_after_a_while(optrace, training, tmp_path):
-    undisturbed = training.results()[:PERIOD]
     report = tmp_path / "report.json"
     result = optrace("attach", training.pid, "--until-op", "aten::cums*", "--format", "json",
                      "-o", report)
@@ -138,4 +140,3 @@ def test_it_ends_at_an_op_or_after_a_while(optrace, training, tmp_path):
     assert (result.returncode, without_place(result.stderr)) == (0, "")
     last = json.loads(result.stdout.splitlines()[-1])
     assert last["done"] and last["seconds"] >= 0.3 and last["paths"] > 0
-    end(training, undisturbed)

@@ -7,12 +7,25 @@ import re
 import subprocess
 import time
 
-from attach_target import PERIOD, Outside, Target, descriptors_of, end, maps_of, threads_of
+import pytest
+
+from attach_target import (
+    PERIOD,
+    Outside,
+    Target,
+    descriptors_of,
+    end,
+    maps_of,
+    threads_of,
+    wait_until,
+)
 from kept_traces import without_place
 
-# `make stress` attaches five hundred times.
+# `make stress` attaches five hundred times, and `make test` only a few.
 ATTACHES = int(os.environ.get("OPTRACE_TEST_ATTACHES", "200"))
+FEW_ATTACHES = 12
 KILLS = 50
+FEW_KILLS = 6
 MEBIBYTE = 1 << 20
 
 
@@ -22,38 +35,41 @@ def memory_of(pid):
     return int(re.search(r"RssAnon:\s+(\d+) kB", status)[1]) * 1024
 
 
-def test_attach_hundreds_of_times(optrace, python, tmp_path):
+@pytest.mark.parametrize("attaches", [
+    FEW_ATTACHES, pytest.param(ATTACHES, marks=pytest.mark.verify, id="hundreds")])
+def test_attach_again_and_again(optrace, python, tmp_path, attaches):
     with Target(python, tmp_path / "target", "resting") as target:
         target.wait_for_lines(2 * PERIOD)
         undisturbed = target.results()[:PERIOD]
         outside = Outside(target.pid)
         seen = []
-        for _ in range(ATTACHES):
+        for _ in range(attaches):
             result = optrace("attach", target.pid, "--count", 1, "-o", tmp_path / "report.html")
             assert (result.returncode, without_place(result.stderr)) == (0, "")
             seen.append((memory_of(target.pid), len(maps_of(target.pid).splitlines())))
         outside.assert_same()
         # The first attaches leave the agent, names and caches behind; later ones add nothing.
-        (early, early_maps), (late, late_maps) = seen[ATTACHES // 10], seen[-1]
-        print(f"{early / MEBIBYTE:.1f} MiB after {ATTACHES // 10}, {late / MEBIBYTE:.1f} after all")
+        (early, early_maps), (late, late_maps) = seen[attaches // 10], seen[-1]
+        print(f"{early / MEBIBYTE:.1f} MiB after {attaches // 10}, {late / MEBIBYTE:.1f} after all")
         assert late < early + 8 * MEBIBYTE and late_maps <= early_maps + 8
         end(target, undisturbed)
 
 
-def test_killed_at_any_moment(optrace, python, tmp_path):
+@pytest.mark.parametrize("kills", [
+    FEW_KILLS, pytest.param(KILLS, marks=pytest.mark.verify, id="many")])
+def test_killed_at_any_moment(optrace, python, tmp_path, kills):
     """The kills are spread over all phases: inspecting, stopping, placing probes, recording."""
     moments = random.Random(7)
     with Target(python, tmp_path / "target", "resting") as target:
         target.wait_for_lines(2 * PERIOD)
         undisturbed = target.results()[:PERIOD]
-        begun = time.monotonic()
         assert optrace("attach", target.pid, "--duration", "0.2").returncode == 0  # Fills caches.
         begun = time.monotonic()
         assert optrace("attach", target.pid, "--duration", "0.2").returncode == 0
         whole = time.monotonic() - begun
         outside = Outside(target.pid)
         expected = threads_of(target.pid), descriptors_of(target.pid)
-        for kill in range(KILLS):
+        for kill in range(kills):
             tracing = subprocess.Popen([*optrace.command, "attach", str(target.pid), "--duration",
                                         "0.2", "-o", str(tmp_path / "report.html")],
                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -61,13 +77,11 @@ def test_killed_at_any_moment(optrace, python, tmp_path):
             tracing.kill()
             tracing.wait()
             lines = len(target.lines())
-            if kill % 10 == 9:
+            if kill % 10 == 9 or kill == kills - 1:
                 outside.wait_until_same()
             else:
-                end_of_wait = time.monotonic() + 15
-                while (found := (threads_of(target.pid), descriptors_of(target.pid))) != expected:
-                    assert time.monotonic() < end_of_wait, found
-                    time.sleep(0.01)
+                wait_until(lambda: (threads_of(target.pid), descriptors_of(target.pid)) == expected,
+                           "only the process's own threads and descriptors are left")
             target.wait_for_lines(1)
             assert len(target.lines()) > lines
         end(target, undisturbed)

@@ -109,6 +109,7 @@ def test_a_dry_run(output):
     assert "4 of 4 rules passed" in output("dry_run.sh")
 
 
+@pytest.mark.verify
 def test_a_cluster(examples, environment, output, run, python, run_program):
     if run_program([python, "-c", "import ray"]).returncode != 0:
         pytest.skip(f"{python} has no ray; install it with `make setup`")

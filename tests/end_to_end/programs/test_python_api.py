@@ -8,6 +8,7 @@ import textwrap
 
 import pytest
 
+from attach_target import copy_caches
 from page_data import column_texts, page_data, page_in_frame
 from report_frames import frames_below
 
@@ -21,12 +22,10 @@ def package(build):
     return folder
 
 
-@pytest.fixture
-def program(package, python, run_program, tmp_path):
-    """program(code, *arguments): runs the code and returns its output, parsed as JSON."""
-    def run(code, *arguments, timeout=180, environment=None):
-        file = tmp_path / "program.py"
-        file.write_text(textwrap.dedent(code))
+@pytest.fixture(scope="module")
+def run_python(package, python, run_program):
+    """run_python(file, *arguments): runs the program and returns its output, parsed as JSON."""
+    def run(file, *arguments, timeout=180, environment=None):
         variables = {**os.environ, "PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1",
                      "CI": "", **(environment or {})}
         variables.pop("PYTHONUNBUFFERED", None)
@@ -36,6 +35,57 @@ def program(package, python, run_program, tmp_path):
         assert ended.stderr == ""
         return json.loads(ended.stdout)
     return run
+
+
+@pytest.fixture
+def program(run_python, tmp_path):
+    """program(code, *arguments): runs the code and returns its output, parsed as JSON."""
+    def run(code, *arguments, **options):
+        file = tmp_path / "program.py"
+        file.write_text(textwrap.dedent(code))
+        return run_python(file, *arguments, **options)
+    return run
+
+
+# The programs that run one after the other in one process, by the test that asks what they said.
+PARTS = {}
+PROCESS = """
+    import contextlib, io, json, runpy, sys
+    said, parts = {}, sys.argv[1:]
+    for part in parts:
+        sys.argv[:] = [part]
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            runpy.run_path(part, run_name="__main__")
+        said[part] = json.loads(output.getvalue())
+    print(json.dumps(said))
+    """
+
+
+def part(code):
+    """Runs the code in one process with that of other tests. The test gets its output, parsed as
+    JSON, as `said`."""
+    def keep(test):
+        PARTS[test.__name__] = textwrap.dedent(code)
+        return test
+    return keep
+
+
+@pytest.fixture(scope="module")
+def said_by_parts(run_python, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("parts")
+    process = folder / "process.py"
+    process.write_text(textwrap.dedent(PROCESS))
+    files = {name: folder / f"{name}.py" for name in PARTS}
+    for name, file in files.items():
+        file.write_text(PARTS[name])
+    said = run_python(process, *files.values())
+    return {name: said[str(file)] for name, file in files.items()}
+
+
+@pytest.fixture
+def said(said_by_parts, request):
+    return said_by_parts[request.node.name]
 
 
 def names(report):
@@ -74,19 +124,19 @@ def test_a_block_is_traced(program, validate):
     assert not [name for name in names(report) if "optrace" in name]
 
 
-def test_what_functions_returned(program):
+@part("""
+    import json, optrace, torch
+    image, weight = torch.ones(1, 3, 8, 8), torch.ones(4, 3, 3, 3)
+    reports = []
+    for _ in range(2):
+        with optrace.trace() as t:
+            for _ in range(100):
+                torch.conv2d(image, weight)
+        reports.append(json.loads(t.to_json()))
+    print(json.dumps(reports))
+    """)
+def test_what_functions_returned(said):
     """Also in the second round, for which the probes are placed anew."""
-    said = program("""
-        import json, optrace, torch
-        image, weight = torch.ones(1, 3, 8, 8), torch.ones(4, 3, 3, 3)
-        reports = []
-        for _ in range(2):
-            with optrace.trace() as t:
-                for _ in range(100):
-                    torch.conv2d(image, weight)
-            reports.append(json.loads(t.to_json()))
-        print(json.dumps(reports))
-        """)
     for report in said:
         values = [frame["detail"]["returned"]["values"] for frame in frames_below(report["roots"])
                   if frame["name"].endswith("::use_mkldnn")
@@ -94,49 +144,50 @@ def test_what_functions_returned(program):
         assert values == [[{"value": False, "name": "false", "calls": 64}]]
 
 
-def test_frames_are_those_of_the_json(program):
-    said = program("""
-        import json, optrace, torch
+@part("""
+    import json, optrace, torch
 
-        def plain(frame):
-            assert isinstance(frame, optrace.Frame)
-            assert frame.name in repr(frame)
-            return {"layer": frame.layer, "name": frame.name, "symbol": frame.symbol,
-                    "library": frame.library, "source": frame.source, "op": frame.op,
-                    "thread": frame.thread, "calls": frame.calls, "detail": frame.detail,
-                    "children": [plain(child) for child in frame.children]}
+    def plain(frame):
+        assert isinstance(frame, optrace.Frame)
+        assert frame.name in repr(frame)
+        return {"layer": frame.layer, "name": frame.name, "symbol": frame.symbol,
+                "library": frame.library, "source": frame.source, "op": frame.op,
+                "thread": frame.thread, "calls": frame.calls, "detail": frame.detail,
+                "children": [plain(child) for child in frame.children]}
 
-        with optrace.trace() as t:
-            torch.ones(3, requires_grad=True).sum().backward()
-        frames = t.frames
-        del t
-        assert frames
-        with optrace.trace() as t:
-            torch.ones(3, requires_grad=True).sum().backward()
-        print(json.dumps({"frames": [plain(frame) for frame in t.frames], "json": t.to_json()}))
-        """)
+    with optrace.trace() as t:
+        torch.ones(3, requires_grad=True).sum().backward()
+    frames = t.frames
+    del t
+    assert frames
+    with optrace.trace() as t:
+        torch.ones(3, requires_grad=True).sum().backward()
+    print(json.dumps({"frames": [plain(frame) for frame in t.frames], "json": t.to_json()}))
+    """)
+def test_frames_are_those_of_the_json(said):
     assert said["frames"] == json.loads(said["json"])["roots"]
 
 
-def test_a_saved_trace_is_what_the_command_reads(program, optrace, tmp_path):
-    file = tmp_path / "a.trace"
-    said = program("""
-        import json, optrace, pathlib, sys, torch
-        with optrace.trace() as t:
-            torch.linspace(0, 1, 5).sin()
-        t.save(sys.argv[1])
-        t.save(pathlib.Path(sys.argv[1]))
-        again = optrace.load(sys.argv[1])
-        assert again.to_json() == t.to_json()
-        assert again.report() == t.report()
-        assert [frame.name for frame in again.frames] == [frame.name for frame in t.frames]
-        print(json.dumps([t.to_json(), t.report()]))
-        """, file)
-    assert file.stat().st_mode & 0o777 == 0o600
+@part("""
+    import json, optrace, pathlib, sys, torch
+    with optrace.trace() as t:
+        torch.linspace(0, 1, 5).sin()
+    file = sys.argv[0] + ".trace"
+    t.save(file)
+    t.save(pathlib.Path(file))
+    again = optrace.load(file)
+    assert again.to_json() == t.to_json()
+    assert again.report() == t.report()
+    assert [frame.name for frame in again.frames] == [frame.name for frame in t.frames]
+    print(json.dumps([file, t.to_json(), t.report()]))
+    """)
+def test_a_saved_trace_is_what_the_command_reads(said, optrace):
+    file, as_json, tree = said
+    assert os.stat(file).st_mode & 0o777 == 0o600
     rendered = optrace("report", file, "--format", "json")
     assert rendered.returncode == 0, rendered.stderr
-    assert rendered.stdout == said[0]
-    assert optrace("report", file, "--format", "text").stdout == said[1]
+    assert rendered.stdout == as_json
+    assert optrace("report", file, "--format", "text").stdout == tree
 
 
 RESULTS = """
@@ -167,9 +218,10 @@ def test_results_are_bit_equal(program):
     assert program(RESULTS, "traced") == program(RESULTS, "untraced")
 
 
-def test_fifty_rounds_keep_their_memory(program):
+@pytest.mark.parametrize("rounds", [20, pytest.param(50, marks=pytest.mark.verify)])
+def test_many_rounds_keep_their_memory(program, rounds):
     said = program("""
-        import gc, json, os, optrace, torch
+        import gc, json, os, optrace, sys, torch
 
         def resident():
             gc.collect()
@@ -186,53 +238,53 @@ def test_fifty_rounds_keep_their_memory(program):
         text = open("/proc/self/maps").read
         library = [line.split()[0] for line in text().splitlines() if "libtorch_cpu.so" in line]
         sizes, memory = [], []
-        for turn in range(50):
+        for turn in range(int(sys.argv[1])):
             sizes.append(one())
             memory.append(resident())
         print(json.dumps({"sizes": sizes, "memory": memory,
                           "threads": os.listdir("/proc/self/task"),
                           "files": len(os.listdir("/proc/self/fd"))}))
-        """)
+        """, rounds)
     assert min(said["sizes"]) > 1000
     # Memory may still grow in the first rounds.
     assert said["memory"][-1] - said["memory"][14] < 24 << 20
     assert said["files"] < 16
 
 
-def test_probes_are_gone_afterwards(program):
-    said = program("""
-        import ctypes, json, optrace, torch
+@part("""
+    import ctypes, json, optrace, torch
 
-        def text():
-            # The dispatcher's entry for add, as it is in memory.
-            library = ctypes.CDLL(torch.__path__[0] + "/lib/libtorch_cpu.so")
-            entry = library["_ZN2at4_ops10add_Tensor4callERKNS_6TensorES4_RKN3c106ScalarE"]
-            return ctypes.string_at(ctypes.cast(entry, ctypes.c_void_p), 16).hex()
+    def text():
+        # The dispatcher's entry for add, as it is in memory.
+        library = ctypes.CDLL(torch.__path__[0] + "/lib/libtorch_cpu.so")
+        entry = library["_ZN2at4_ops10add_Tensor4callERKNS_6TensorES4_RKN3c106ScalarE"]
+        return ctypes.string_at(ctypes.cast(entry, ctypes.c_void_p), 16).hex()
 
-        before = text()
-        with optrace.trace() as t:
-            during = text()
-            torch.ones(2).add(1)
-        print(json.dumps([before, during, text()]))
-        """)
+    before = text()
+    with optrace.trace() as t:
+        during = text()
+        torch.ones(2).add(1)
+    print(json.dumps([before, during, text()]))
+    """)
+def test_probes_are_gone_afterwards(said):
     assert said[0] == said[2] != said[1]
 
 
-def test_selection(program):
-    said = program("""
-        import json, optrace, torch
-        x = torch.ones(4)
-        with optrace.trace(ops="aten::mul*", skip=1, count=2) as t:
-            for turn in range(6):
-                x.add(1)
-                x.mul(2)
-        with optrace.trace(op_records=False, python_frames=False) as bare:
+@part("""
+    import json, optrace, torch
+    x = torch.ones(4)
+    with optrace.trace(ops="aten::mul*", skip=1, count=2) as t:
+        for turn in range(6):
             x.add(1)
-        rules = ["never calls __main__.f", "never calls aten::tanh", "calls aten::add"]
-        check = bare.check(rules, allow_unknown=True)
-        print(json.dumps([t.to_json(), bare.to_json(), bare.report(),
-                          [rule["status"] for rule in check.rules], check.status, bool(check)]))
-        """)
+            x.mul(2)
+    with optrace.trace(op_records=False, python_frames=False) as bare:
+        x.add(1)
+    rules = ["never calls __main__.f", "never calls aten::tanh", "calls aten::add"]
+    check = bare.check(rules, allow_unknown=True)
+    print(json.dumps([t.to_json(), bare.to_json(), bare.report(),
+                      [rule["status"] for rule in check.rules], check.status, bool(check)]))
+    """)
+def test_selection(said):
     frames = list(frames_below(json.loads(said[0])["roots"]))
     assert {frame["op"] for frame in frames if frame["op"]} >= {"aten::mul.Tensor"}
     assert "aten::add.Tensor" not in {frame["op"] for frame in frames}
@@ -331,25 +383,25 @@ def test_without_torch_it_says_so(package, run_program):
     assert "no torch" in ended.stdout and "pip install torch" in ended.stdout
 
 
-def test_an_exception_keeps_the_trace(program):
-    said = program("""
-        import json, optrace, torch
-        caught = []
-        t = optrace.trace()
-        try:
-            with t:
-                torch.ones(3).add(1)
-                torch.ones(3).add(torch.ones(4))
-        except RuntimeError as error:
-            caught.append(str(error))
-        try:
-            with optrace.trace() as second:
-                torch.ones(3).mul(2)
-                raise KeyboardInterrupt
-        except KeyboardInterrupt:
-            caught.append("interrupt")
-        print(json.dumps([caught, t.to_json(), second.to_json()]))
-        """)
+@part("""
+    import json, optrace, torch
+    caught = []
+    t = optrace.trace()
+    try:
+        with t:
+            torch.ones(3).add(1)
+            torch.ones(3).add(torch.ones(4))
+    except RuntimeError as error:
+        caught.append(str(error))
+    try:
+        with optrace.trace() as second:
+            torch.ones(3).mul(2)
+            raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        caught.append("interrupt")
+    print(json.dumps([caught, t.to_json(), second.to_json()]))
+    """)
+def test_an_exception_keeps_the_trace(said):
     assert "must match the size" in said[0][0] and said[0][1] == "interrupt"
     assert "aten::add.Tensor" in said[1] and "aten::mul.Tensor" in said[2]
 
@@ -403,38 +455,38 @@ def test_a_forked_child_records_nothing(program):
     assert "aten::mul.Tensor" in said["second"] and said["other"] == 5
 
 
-def test_threads(program):
-    said = program("""
-        import json, optrace, threading, torch
-        x = torch.ones(64)
+@part("""
+    import json, optrace, threading, torch
+    x = torch.ones(64)
 
-        def work():
-            for turn in range(200):
-                x.mul(2)
+    def work():
+        for turn in range(200):
+            x.mul(2)
 
-        stopped = []
-        def stop_elsewhere():
-            try:
-                t.stop()
-            except optrace.Error as error:
-                stopped.append(str(error))
+    stopped = []
+    def stop_elsewhere():
+        try:
+            t.stop()
+        except optrace.Error as error:
+            stopped.append(str(error))
 
-        ready = threading.Event()
-        busy = threading.Thread(target=lambda: [x.add(1) for turn in iter(ready.is_set, True)])
-        busy.start()
-        with optrace.trace() as t:
-            workers = [threading.Thread(target=work) for number in range(4)]
-            for worker in workers:
-                worker.start()
-            for worker in workers:
-                worker.join()
-            other = threading.Thread(target=stop_elsewhere)
-            other.start()
-            other.join()
-        ready.set()
-        busy.join()
-        print(json.dumps([t.to_json(), stopped]))
-        """)
+    ready = threading.Event()
+    busy = threading.Thread(target=lambda: [x.add(1) for turn in iter(ready.is_set, True)])
+    busy.start()
+    with optrace.trace() as t:
+        workers = [threading.Thread(target=work) for number in range(4)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        other = threading.Thread(target=stop_elsewhere)
+        other.start()
+        other.join()
+    ready.set()
+    busy.join()
+    print(json.dumps([t.to_json(), stopped]))
+    """)
+def test_threads(said):
     frames = list(frames_below(json.loads(said[0])["roots"]))
     calls = [frame for frame in frames
              if frame["op"] == "aten::mul.Tensor" and frame["detail"]
@@ -443,20 +495,20 @@ def test_threads(program):
     assert len(said[1]) == 1 and "thread" in said[1][0]
 
 
-def test_a_notebook_gets_the_page_in_a_frame(program):
-    said = program("""
-        import json, optrace, torch
+@part("""
+    import json, optrace, torch
 
-        def work(x):
-            return x.sin()
-        evil = type(work)(work.__code__.replace(
-            co_name="<script>alert(1)</script>", co_filename='"><img src=x onerror=alert(2)>'), {})
-        if hasattr(evil.__code__, "co_qualname"):
-            evil.__code__ = evil.__code__.replace(co_qualname="<script>alert(1)</script>")
-        with optrace.trace() as t:
-            work(evil(torch.ones(3)))
-        print(json.dumps(t._repr_html_()))
-        """)
+    def work(x):
+        return x.sin()
+    evil = type(work)(work.__code__.replace(
+        co_name="<script>alert(1)</script>", co_filename='"><img src=x onerror=alert(2)>'), {})
+    if hasattr(evil.__code__, "co_qualname"):
+        evil.__code__ = evil.__code__.replace(co_qualname="<script>alert(1)</script>")
+    with optrace.trace() as t:
+        work(evil(torch.ones(3)))
+    print(json.dumps(t._repr_html_()))
+    """)
+def test_a_notebook_gets_the_page_in_a_frame(said):
     assert "alert(" not in said
     page = page_in_frame(said)
     assert page.count("<script") == 2
@@ -470,19 +522,19 @@ def test_a_notebook_gets_the_page_in_a_frame(program):
                for url in set(column_texts(data, "url")) - {""})
 
 
-def test_another_profiler_goes_on(program):
-    said = program("""
-        import json, optrace, sys, torch
-        seen = []
-        def mine(frame, event, argument): seen.append(frame.f_code.co_name)
-        def work(): return torch.ones(3).add(1)
-        sys.setprofile(mine)
-        with optrace.trace() as t:
-            work()
-        kept = sys.getprofile() is mine
-        sys.setprofile(None)
-        print(json.dumps([kept, seen, t.report(), t.to_json()]))
-        """)
+@part("""
+    import json, optrace, sys, torch
+    seen = []
+    def mine(frame, event, argument): seen.append(frame.f_code.co_name)
+    def work(): return torch.ones(3).add(1)
+    sys.setprofile(mine)
+    with optrace.trace() as t:
+        work()
+    kept = sys.getprofile() is mine
+    sys.setprofile(None)
+    print(json.dumps([kept, seen, t.report(), t.to_json()]))
+    """)
+def test_another_profiler_goes_on(said):
     kept, seen, report, as_json = said
     assert kept and "work" in seen
     assert "missing" not in report and "work" in report
@@ -504,6 +556,7 @@ def test_a_profile_function_that_is_taken_away_is_said(program):
 
 
 def test_without_a_compiler_the_trace_says_what_it_lacks(program, tmp_path):
+    copy_caches(tmp_path / "cache", ["plans"])
     said = program("""
         import json, optrace, torch
         with optrace.trace() as t:
@@ -608,6 +661,7 @@ def test_the_build_is_installed_as_it_is(build, python, repository, run_program,
     assert mark.exists()
 
 
+@pytest.mark.verify
 def test_pip_installs_it(optrace, python, repository, run_program, tmp_path):
     venv = tmp_path / "venv"
     # A user's environment, without this shell's settings for bytecode.

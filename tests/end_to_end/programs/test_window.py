@@ -14,36 +14,18 @@ HELPERS = pathlib.Path(__file__).parents[1]
 
 # `state()` is empty if nothing of optrace is active in the process.
 PREAMBLE = f"""
-    import array, os, sys, threading, torch
+    import os, sys, threading, torch
     sys.path.insert(0, {str(HELPERS)!r})
-    from attach_target import changed_code
+    from attach_target import changed_code, redirected
 
     torch.manual_seed(3)
     torch.set_num_threads(2)
-
-    def redirected():
-        # True if an import table of libtorch_cpu leads to code of optrace's.
-        with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb") as memory:
-            parts = [line.split() for line in maps]
-            places = [[int(word, 16) for word in part[0].split("-")] for part in parts]
-            ours = [place for part, place in zip(parts, places)
-                    if "x" in part[1] and (len(part) == 5 or "optrace" in part[5])]
-            for part, (start, end) in zip(parts, places):
-                if part[1] not in ("r--p", "rw-p") or not part[-1].endswith("/libtorch_cpu.so"):
-                    continue
-                if part[1] == "r--p" and end - start > 32 << 20:
-                    continue  # Constants.
-                memory.seek(start)
-                words = set(array.array("Q", memory.read(end - start)))
-                if any(first <= word < last for first, last in ours for word in words):
-                    return True
-        return False
 
     def state():
         active = []
         if changed_code(os.getpid()):
             active.append("probes")
-        if redirected():
+        if redirected(os.getpid()):
             active.append("imports")
         assert sys.getprofile() is None and threading._profile_hook is None
         return active
@@ -90,6 +72,12 @@ def window(optrace, python, tmp_path):
     return run
 
 
+@pytest.fixture
+def package(build, monkeypatch):
+    """Lets programs import optrace."""
+    monkeypatch.setenv("PYTHONPATH", str(build / "python"))
+
+
 def calls(report):
     """{op: number of calls}, of all dispatched ops."""
     counts = {}
@@ -101,7 +89,7 @@ def calls(report):
 
 TRAINING = """
     trainer = Trainer()
-    looks = "look" in sys.argv  # At all code of torch, which takes a second each time.
+    looks = "look" in sys.argv  # At all code of torch.
     for number in range(1, 8):
         if looks:
             print(number, state(), file=sys.stderr)
@@ -117,7 +105,7 @@ def states(errors):
     return ["probes" in line for line in errors.splitlines() if "[" in line]
 
 
-@pytest.mark.parametrize("mode", ["jump", "int3"])
+@pytest.mark.parametrize("mode", ["jump", pytest.param("int3", marks=pytest.mark.verify)])
 def test_only_the_steps_of_the_window_are_recorded(window, script, python, run_program, tmp_path,
                                                    mode):
     name = script(TRAINING)
@@ -142,18 +130,29 @@ def test_the_first_step_begins_with_the_program(window, script):
     assert calls(result.report)["aten::randn"] == 1
 
 
+# Seven steps without an optimizer.
+MARKED = """
+    import optrace
+    for number in range(1, 8):
+        torch.ones(3).sin()
+        optrace.step()
+"""
+
+
+@pytest.mark.usefixtures("package")
 def test_a_window_without_an_end(window, script, optrace, tmp_path):
-    result = window(["--from-step", "6"], script(TRAINING))
+    result = window(["--from-step", "6"], script(MARKED))
     assert result.returncode == 0
     assert result.report["steps"] == {"first": 6, "count": 0, "ended_after": 7}
-    assert calls(result.report)["aten::addmm"] == 4
+    assert calls(result.report)["aten::sin"] == 2
     shown = optrace("report", tmp_path / "run.trace")
     assert "steps       from 6 on; the program ended after step 7" in shown.stdout
 
 
+@pytest.mark.usefixtures("package")
 def test_a_program_that_ends_in_the_window_says_so(window, script, optrace, tmp_path):
-    result = window(["--from-step", "6", "--count", "10"], script(TRAINING))
-    assert calls(result.report)["aten::addmm"] == 4
+    result = window(["--from-step", "6", "--count", "10"], script(MARKED))
+    assert calls(result.report)["aten::sin"] == 2
     assert result.report["steps"]["ended_after"] == 7
     shown = optrace("report", tmp_path / "run.trace")
     assert "steps       6 to 15; the program ended after step 7" in shown.stdout
@@ -174,12 +173,6 @@ def test_a_program_without_an_optimizer(window):
             "optrace.step() was not called") in result.stderr
     killed = window(["--from-step", "2"], "-c", "import torch, os; os.abort()")
     assert "the program ended before step 2, so there is nothing to report" in killed.stderr
-
-
-@pytest.fixture
-def package(build, monkeypatch):
-    """Lets programs import optrace."""
-    monkeypatch.setenv("PYTHONPATH", str(build / "python"))
 
 
 @pytest.mark.usefixtures("package")
@@ -260,48 +253,59 @@ THREADS_AND_FORKS = """
             y = y.flatten().view(torch.uint8).tolist()
             first = first or y
             assert y == first
+            time.sleep(0.001)  # Lets the main thread work.
         results.append(first)
 
-    threads = [threading.Thread(target=busy, args=(seed,)) for seed in range(4)]
+    threads = [threading.Thread(target=busy, args=(seed,))
+               for seed in range(0 if "calm" in sys.argv else 4)]
     for thread in threads:
         thread.start()
     trainer = Trainer()
     for number in range(1, 6):
         child = os.fork()
         if child == 0:
-            found = state()
+            assert "calm" in sys.argv or state() == []
             for _ in range(4):
                 trainer.step()
                 torch.ones(2).cos()
-            print("child", number, found, trainer.bits(), flush=True)
+            print("child", number, trainer.bits(), flush=True)
             os._exit(0)
         assert os.waitpid(child, 0)[1] == 0
         trainer.step()
     over = True
     for thread in threads:
         thread.join()
-    print(trainer.bits(), sorted(results), state())
+    print(trainer.bits())
+    print(sorted(results), state())
 """
 
 
-def test_threads_and_forks(window, script, python, run_program, tmp_path):
-    name = script(THREADS_AND_FORKS)
-    alone = run_program([python, name], cwd=tmp_path)
-    result = window(["--from-step", "2", "--count", "3"], name)
+@pytest.fixture(scope="module")
+def forking_alone(python, run_program, tmp_path_factory):
+    """What THREADS_AND_FORKS prints without optrace."""
+    program = tmp_path_factory.mktemp("forking") / "program.py"
+    program.write_text(textwrap.dedent(PREAMBLE) + textwrap.dedent(THREADS_AND_FORKS))
+    ended = run_program([python, str(program)])
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def test_threads_and_forks(window, script, forking_alone):
+    result = window(["--from-step", "2", "--count", "3"], script(THREADS_AND_FORKS))
     # Forked children have no probes, whenever they are forked.
-    assert (result.returncode, result.stdout) == (0, alone.stdout), result.stderr
+    assert (result.returncode, result.stdout) == (0, forking_alone), result.stderr
     # Each of the three steps of the window has one of the main thread's.
     assert calls(result.report)["aten::addmm"] == 6
     assert "aten::cos" not in calls(result.report)
 
 
-def test_children_count_their_own_steps(window, script, python, run_program, tmp_path):
-    text = THREADS_AND_FORKS.replace("range(4)]", "range(0)]").replace("found, ", "")
-    text = text.replace("found = state()", "")
-    name = script(text)
-    alone = run_program([python, name], cwd=tmp_path)
-    result = window(["--from-step", "3", "--count", "2", "--children"], name)
-    assert (result.returncode, result.stdout) == (0, alone.stdout), result.stderr
+def test_children_count_their_own_steps(window, script, forking_alone):
+    result = window(["--from-step", "3", "--count", "2", "--children"], script(THREADS_AND_FORKS),
+                    "calm")
+    # Without threads, which have no effect on what the children and the main thread compute.
+    of_forks = forking_alone.splitlines()[:-1]
+    assert (result.returncode, result.stdout.splitlines()) == (0, [*of_forks, "[] []"]), \
+        result.stderr
     # Child n begins in step n and makes four steps. The third and the fourth step end before the
     # call of cos.
     assert calls(result.report)["aten::cos"] == 2 + 2 + 1
