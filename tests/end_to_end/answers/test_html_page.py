@@ -104,7 +104,8 @@ def program(optrace, python, folder):
 @pytest.fixture(scope="module")
 def comparison(optrace, op_trace, folder, conv2d_trace):
     file = folder / "comparison.html"
-    result = optrace("compare", conv2d_trace, op_trace("conv2d", "--dtype", "float64"), "--format", "html", "-o", file)
+    other = op_trace("conv2d", "--dtype", "float64")
+    result = optrace("compare", conv2d_trace, other, "--format", "html", "-o", file)
     assert result.returncode == 1, result.stderr
     return file
 
