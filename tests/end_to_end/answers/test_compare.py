@@ -171,7 +171,7 @@ def test_baselines_that_are_none(optrace, traces, tmp_path):
                           (cut, "not a JSON object"), (later, "its schema is optrace.report/2"),
                           (huge, "larger than a GiB")]:
         for options in ([], ["--update"]):
-            result = optrace("compare", trace, "--baseline", path, *options, timeout=60)
+            result = optrace("compare", trace, "--baseline", path, *options, timeout=600)
             assert result.returncode == USAGE and message in result.stderr, (path, result.stderr)
     assert cut.stat().st_size == 2000
     for arguments in ([trace, trace, "--baseline", later], [trace, trace, "--update"],

@@ -78,7 +78,7 @@ def shell(program):
 
 def completed(place, arguments):
     folder, variables = place
-    return subprocess.run(arguments, cwd=folder, env=variables, check=True, timeout=60,
+    return subprocess.run(arguments, cwd=folder, env=variables, check=True, timeout=600,
                           capture_output=True, text=True).stdout
 
 

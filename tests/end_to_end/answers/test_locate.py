@@ -64,7 +64,7 @@ def run_bytes(optrace, python):
 
     def start(given, *arguments):
         result = subprocess.run([*optrace.command, "locate", "-", *arguments], input=given,
-                                timeout=120, capture_output=True,
+                                timeout=600, capture_output=True,
                                 env={**os.environ, "OPTRACE_PYTHON": python}, check=False)
         assert result.returncode == DONE, result.stderr
         return result.stdout
@@ -239,7 +239,7 @@ json.dump({"names": found,
 
 @pytest.fixture(scope="module")
 def truth(run_program, python):
-    result = run_program([python, "-c", TRUTH], timeout=120)
+    result = run_program([python, "-c", TRUTH])
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
 
@@ -370,7 +370,7 @@ def test_output_to_a_file(run, tmp_path, validate):
 
 def test_a_closed_standard_output_is_an_error(optrace, python):
     command, = optrace.command
-    result = subprocess.run(["sh", "-c", f'"{command}" locate nn.Linear >&-'], timeout=60,
+    result = subprocess.run(["sh", "-c", f'"{command}" locate nn.Linear >&-'], timeout=600,
                             capture_output=True, text=True, check=False,
                             env={**os.environ, "OPTRACE_PYTHON": python})
     assert result.returncode == USAGE
@@ -516,7 +516,7 @@ def test_a_reader_that_leaves_ends_it(session):
             session.stdin.write("nn.Linear\n")
             session.stdin.flush()
             time.sleep(0.01)
-    assert session.wait(timeout=30) == DONE
+    assert session.wait(timeout=600) == DONE
 
 
 def test_ctrl_c_leaves_no_half_written_file(optrace, python, tmp_path):
@@ -529,7 +529,7 @@ def test_ctrl_c_leaves_no_half_written_file(optrace, python, tmp_path):
         while not list(tmp_path.iterdir()) and time.monotonic() < deadline:
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == INTERRUPTED
+        assert process.wait(timeout=600) == INTERRUPTED
     assert list(tmp_path.iterdir()) == []
 
 
@@ -672,13 +672,14 @@ def test_what_no_index_knows_is_looked_for_in_the_wheel(locate, name, library):
         assert answers[0]["library"] == library
 
 
-def test_every_name_of_reports_can_be_located(ask_lines, repository):
+@pytest.mark.parametrize("each", [10, pytest.param(1, marks=pytest.mark.verify)])
+def test_every_name_of_reports_can_be_located(ask_lines, repository, each):
     """fixtures/reports/names.txt was made by fixtures/reports/collect_names.py from 53 reports, of
     the programs in tests/programs/ and of ops in dry runs.
     """
     names = (repository / "fixtures/reports/names.txt").read_text().splitlines()
     assert len(names) > 4000
-    answers = ask_lines(names)
+    answers = ask_lines(names[::each])
     unknown = [answer["query"] for answer in answers if "error" in answer]
     assert not unknown
 
