@@ -5,13 +5,16 @@ that it was built in, OPTRACE_TEST_PYTHON (default: .venv/bin/python) has the re
 OPTRACE_TEST_PYTHON_NEWEST (default: .venv-newest/bin/python) the newest one. ctest sets all four.
 """
 import contextlib
+import fcntl
 import functools
+import hashlib
 import json
 import os
 import pathlib
 import shlex
 import signal
 import subprocess
+import tempfile
 import time
 
 import jsonschema
@@ -19,6 +22,9 @@ import pytest
 import referencing
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+
+# Seconds after which a program hangs, however loaded the machine is.
+TIMEOUT = 600
 
 # The only valid reason for a skipped test in CI: the machine lacks something that it requires.
 EXCUSED = "cannot run here:"
@@ -102,7 +108,7 @@ def optrace():
     """
     command = shlex.split(os.environ.get("OPTRACE_COMMAND", str(REPOSITORY / "build/optrace")))
 
-    def run(*arguments, timeout=120, environment=None, **options):
+    def run(*arguments, timeout=TIMEOUT, environment=None, **options):
         variables = dict(os.environ)
         for name, value in (environment or {}).items():
             if value is None:
@@ -113,6 +119,42 @@ def optrace():
 
     vars(run).update(command=command)
     return run
+
+
+@pytest.fixture(scope="session")
+def op_trace(optrace, python, build, torch_folder):
+    """op_trace("conv2d", "--backward") -> the trace of `optrace conv2d --backward`, not to be
+    changed.
+
+    All test files share it: it is made once for the command, its parts, the torch and the
+    arguments, and kept in the build folder.
+    """
+    parts = [pathlib.Path(optrace.command[0]), *(build / "lib/optrace").iterdir(),
+             *(build / "share/optrace/target/").rglob("*.py"),
+             *(build / "share/optrace/samples/").rglob("*.json"),
+             *(build / "share/optrace/op_records/").rglob("*.*")]
+    versions = [*map(str, optrace.command), python, (torch_folder / "version.py").read_text(),
+                *(f"{path} {hashlib.sha256(path.read_bytes()).hexdigest()}"
+                  for path in sorted(parts) if path.is_file())]
+
+    @functools.cache
+    def trace(*arguments):
+        key = hashlib.sha256(json.dumps([versions, arguments]).encode()).hexdigest()[:32]
+        folder = build / "tests/kept_traces"
+        folder.mkdir(parents=True, exist_ok=True)
+        kept = folder / f"{key}.trace"
+        with open(folder / f"{key}.lock", "wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # Another pytest may be making it.
+            if not kept.exists():
+                with tempfile.TemporaryDirectory(dir=folder) as work:
+                    made = pathlib.Path(work) / "made.trace"
+                    result = optrace(*arguments, "--python", python, "--trace", made)
+                    assert result.returncode == 0, result.stderr
+                    made.chmod(0o444)
+                    made.rename(kept)
+        return kept
+
+    return trace
 
 
 @pytest.fixture
@@ -151,7 +193,7 @@ def press_ctrl_c():
     return press
 
 
-def _run(arguments, timeout=120, env=None, **options):
+def _run(arguments, timeout=TIMEOUT, env=None, **options):
     # Without variables that C libraries, such as readline, have set in this process.
     env = dict(os.environ) if env is None else env
     with subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

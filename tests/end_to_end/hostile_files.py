@@ -13,6 +13,8 @@ XXHASH.XXH3_64bits.restype = ctypes.c_uint64
 
 FUNCTION, PYTHON, OP = 0, 1, 4  # Kinds of paths.
 
+TAKEN_ONCE = bytes([0, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0])  # Numbers of a path.
+
 
 @functools.cache
 def number(value):
@@ -42,9 +44,9 @@ def python_function(name, file="train.py", line=1):
 
 def path(what, kind=FUNCTION, parent=None, ops=(), line=0):
     """Returns a path that was taken once; `ops` are the numbers of op records."""
-    numbers = [kind * 2, 0 if parent is None else parent + 1, what + 1, line, 0, 0, 0, 0, 0, 0, 1,
-               0, 1, 0, 0, 0, len(ops), *(n for record in ops for n in (record, 0, 1)), *[0] * 6]
-    return b"".join(map(number, numbers))
+    records = b"".join(number(record) + b"\0\1" for record in ops)
+    return (number(kind * 2) + number(0 if parent is None else parent + 1) + number(what + 1) +
+            number(line) + TAKEN_ONCE + number(len(ops)) + records + bytes(6))
 
 
 def compressed(content):

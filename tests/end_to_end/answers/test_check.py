@@ -328,6 +328,8 @@ def test_an_older_report_is_read(check, report, tmp_path):
     assert check(path, "calls cudnnBackendExecute").returncode == DONE
 
 
+# test_report_readers.py has the same for reports of one trace, and of two runs of another op.
+@pytest.mark.verify
 def test_the_same_input_gives_the_same_bytes(optrace, python, trace):
     """Reports of one trace are equal; those of two runs are equal except for thread ids."""
     def traced(*arguments):

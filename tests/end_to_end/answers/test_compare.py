@@ -97,10 +97,10 @@ def test_parts_of_a_gpu(compare, traces):
                    for difference in differences), (kind, word)
 
 
-def test_commands_are_traced(optrace, python):
-    """Operands can be commands, which are traced: equal ones have no difference."""
+def test_commands_are_traced(optrace, python, traces):
+    """Operands can be commands, which are traced: an equal one has no difference."""
     environment = {"OPTRACE_PYTHON": python}
-    same = optrace("compare", "linear", "optrace 'linear'", environment=environment)
+    same = optrace("compare", traces("linear")[0], "optrace 'linear'", environment=environment)
     assert same.returncode == 0 and same.stdout.endswith("No difference.\n"), same.stderr
     other = optrace("compare", "relu", "run -c 'import torch; print(7); torch.relu(torch.ones(2))'",
                     environment=environment)
@@ -171,7 +171,7 @@ def test_baselines_that_are_none(optrace, traces, tmp_path):
                           (cut, "not a JSON object"), (later, "its schema is optrace.report/2"),
                           (huge, "larger than a GiB")]:
         for options in ([], ["--update"]):
-            result = optrace("compare", trace, "--baseline", path, *options, timeout=60)
+            result = optrace("compare", trace, "--baseline", path, *options, timeout=600)
             assert result.returncode == USAGE and message in result.stderr, (path, result.stderr)
     assert cut.stat().st_size == 2000
     for arguments in ([trace, trace, "--baseline", later], [trace, trace, "--update"],

@@ -162,7 +162,7 @@ def test_page_of_an_op_has_what_the_json_has(ask):
 def graph(dot):
     """Returns the labels of a graph's nodes, and the edges between them, as Graphviz reads it."""
     read = subprocess.run(["dot", "-Tjson"], input=dot, capture_output=True, text=True, check=True,
-                          timeout=60)
+                          timeout=600)
     assert read.stderr == ""
     drawn = json.loads(read.stdout)
     labels = [node["label"].split("\\n")[0] for node in drawn["objects"]]

@@ -166,7 +166,7 @@ def message(content, **header):
 
 def exchange(optrace, python, sent):
     """Returns the answers to what is sent, and the exit status with standard error."""
-    ended = subprocess.run([*optrace.command, "lsp", "--python", python], input=sent, timeout=60,
+    ended = subprocess.run([*optrace.command, "lsp", "--python", python], input=sent, timeout=600,
                            capture_output=True)
     answers, rest = [], ended.stdout
     while rest:
@@ -240,7 +240,7 @@ def test_tags_lead_to_definitions(optrace, python, source, tmp_path):
     if vim := shutil.which("vim"):
         commands = ["+tag torch.matmul", "+put =expand('%:p')", "+%print", "+quit!"]
         shown = subprocess.run([vim, "-es", "-u", "NONE", *commands], cwd=tmp_path, text=True,
-                               capture_output=True, timeout=60).stdout
+                               capture_output=True, timeout=600).stdout
         assert str(tags["torch.matmul"][0][0]) in shown
 
 

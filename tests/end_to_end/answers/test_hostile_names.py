@@ -218,7 +218,7 @@ def test_answers_from_an_index(optrace, validate, build, tmp_path):
     everything = ""
     for command in ("locate", "explain"):
         said = subprocess.run([*optrace.command, command, "-"], input=names, capture_output=True,
-                              env={**os.environ, "OPTRACE_INDEX_DIR": str(tmp_path)}, timeout=120)
+                              env={**os.environ, "OPTRACE_INDEX_DIR": str(tmp_path)}, timeout=600)
         text = said.stdout.decode()
         assert_harmless(text)
         assert_harmless(said.stderr.decode())
@@ -339,7 +339,7 @@ def test_names_of_a_program(optrace, run_program, python, build, repository, val
     b"::error::b\n ::error::b\n ##[error]b\noptrace: all is well"], ids=["escapes", "lines"])
 def test_errors_about_hostile_paths(optrace, tmp_path, arguments, name):
     command = [*map(str.encode, (*optrace.command, *arguments)), name]
-    result = subprocess.run(command, capture_output=True, cwd=tmp_path, timeout=60,
+    result = subprocess.run(command, capture_output=True, cwd=tmp_path, timeout=600,
                             stdin=subprocess.DEVNULL)
     said = result.stderr.decode()  # Fails if it isn't UTF-8.
     assert result.returncode != PASSED and said.startswith("optrace: "), said

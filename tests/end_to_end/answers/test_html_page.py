@@ -79,11 +79,8 @@ def open_page(browser):
 
 
 @pytest.fixture(scope="module")
-def conv2d_trace(optrace, python, folder):
-    file = folder / "conv2d.trace"
-    result = optrace("conv2d", "--backward", "--python", python, "--trace", file)
-    assert result.returncode == 0, result.stderr
-    return file
+def conv2d_trace(op_trace):
+    return op_trace("conv2d", "--backward")
 
 
 @pytest.fixture(scope="module")
@@ -105,11 +102,9 @@ def program(optrace, python, folder):
 
 
 @pytest.fixture(scope="module")
-def comparison(optrace, python, folder, conv2d_trace):
-    other = folder / "float64.trace"
-    result = optrace("conv2d", "--dtype", "float64", "--python", python, "--trace", other)
-    assert result.returncode == 0, result.stderr
+def comparison(optrace, op_trace, folder, conv2d_trace):
     file = folder / "comparison.html"
+    other = op_trace("conv2d", "--dtype", "float64")
     result = optrace("compare", conv2d_trace, other, "--format", "html", "-o", file)
     assert result.returncode == 1, result.stderr
     return file
@@ -522,25 +517,29 @@ def test_hostile_data_stays_text(open_page, conv2d, folder):
     assert links and all(link.startswith(("#", "https://")) for link in links)
 
 
-def test_half_a_million_paths(open_page, conv2d, folder):
+@pytest.mark.parametrize("paths, name", [
+    (20_000, "function_77"),
+    pytest.param(500_000, "function_777", marks=pytest.mark.verify)])
+def test_many_paths(open_page, conv2d, folder, paths, name):
     layers = page_data(conv2d.read_text())["layers"]
-    payload = large_payload(layers, 500_000)
+    payload = large_payload(layers, paths)
     file = folder / "large.html"
     file.write_text(with_payload(conv2d.read_text(), payload))
-    page = open_page(file, "#tree/400000")
-    expect(item(page, 400_000)).to_be_in_viewport()
+    far = paths * 4 // 5
+    page = open_page(file, f"#tree/{far}")
+    expect(item(page, far)).to_be_in_viewport()
     press(page, "Home", "e")
     tree = page.get_by_role("tree")
     expect(page.get_by_role("treeitem")).not_to_have_count(0)
     assert page.get_by_role("treeitem").count() < 100
     tree.evaluate("element => { element.scrollTop = element.scrollHeight; }")
     press(page, "End")
-    assert selected(page) == 499_999
-    expect(item(page, 499_999)).to_be_in_viewport()
+    assert selected(page) == paths - 1
+    expect(item(page, paths - 1)).to_be_in_viewport()
     press(page, "ArrowUp", "PageUp")
-    assert 499_900 < selected(page) < 499_998
+    assert paths - 100 < selected(page) < paths - 2
     expect(item(page, selected(page))).to_be_in_viewport()
-    search(page, "function_777", f"of {len(rows_with(payload, lambda t: 'function_777' in t))}")
+    search(page, name, f"of {len(rows_with(payload, lambda text: name in text))}")
     page.get_by_role("group", name="Layers").get_by_role("button").first.click()
     expect(page.locator(".search .count")).to_contain_text("filtered out")
     press(page, "f")

@@ -11,12 +11,9 @@ PASSED, USAGE = 0, 2
 
 
 @pytest.fixture(scope="module")
-def conv2d(optrace, tmp_path_factory):
+def conv2d(op_trace):
     """The trace of an op."""
-    file = tmp_path_factory.mktemp("links") / "conv2d.trace"
-    made = optrace("conv2d", "--trace", file, "-o", os.devnull)
-    assert made.returncode == PASSED, made.stderr
-    return file
+    return op_trace("conv2d")
 
 
 LINK = re.compile(r"\x1b]8;;([^\x1b]*)\x1b\\(.*?)\x1b]8;;\x1b\\")

@@ -64,7 +64,7 @@ def run_bytes(optrace, python):
 
     def start(given, *arguments):
         result = subprocess.run([*optrace.command, "locate", "-", *arguments], input=given,
-                                timeout=120, capture_output=True,
+                                timeout=600, capture_output=True,
                                 env={**os.environ, "OPTRACE_PYTHON": python}, check=False)
         assert result.returncode == DONE, result.stderr
         return result.stdout
@@ -188,7 +188,7 @@ defining = re.compile(r"\s*(async\s+def|def|class)\b")
 modules = ["torch", "torch.nn", "torch.nn.functional", "torch.nn.init", "torch.optim",
            "torch.optim.lr_scheduler", "torch.utils.data", "torch.distributions", "torch.autograd",
            "torch.nn.utils", "torch.jit", "torch.fx", "torch.cuda", "torch.linalg", "torch.sparse"]
-found = {}
+candidates = {}
 for module in modules:
     held = importlib.import_module(module)
     for name in sorted(vars(held)):
@@ -207,38 +207,39 @@ for module in modules:
             # What a module imported for itself is no name that users have from it.
             if not str(value.__module__).startswith(module if module != "torch" else "torch."):
                 continue
-            if not str(thing.__module__).startswith("torch"):
-                continue
-            try:
-                thing = inspect.unwrap(thing)
-                file = inspect.getsourcefile(thing)
-                lines, line = inspect.getsourcelines(thing)
-            except (TypeError, OSError):
-                continue
-            # Made by another function: its line is that one's, or inspect found what it is made
-            # from.
-            if (thing.__qualname__.split(".")[-1] != full.split(".")[-1]
-                    or "<" in thing.__qualname__):
-                continue
-            defines = [n for n, text in enumerate(lines) if defining.match(text)]
-            if not defines or not os.path.realpath(file).startswith(os.path.realpath(site)):
-                continue
-            found[full] = [os.path.relpath(file, site), line + defines[0]]
-names = random.sample(sorted(found), 250)
+            if str(thing.__module__).startswith("torch"):
+                candidates[full] = thing
+found = {}
+for full in random.sample(sorted(candidates), len(candidates)):
+    try:
+        thing = inspect.unwrap(candidates[full])
+        file = inspect.getsourcefile(thing)
+        lines, line = inspect.getsourcelines(thing)
+    except (TypeError, OSError):
+        continue
+    # Made by another function: its line is that one's, or inspect found what it is made from.
+    if thing.__qualname__.split(".")[-1] != full.split(".")[-1] or "<" in thing.__qualname__:
+        continue
+    defines = [n for n, text in enumerate(lines) if defining.match(text)]
+    if not defines or not os.path.realpath(file).startswith(os.path.realpath(site)):
+        continue
+    found[full] = [os.path.relpath(file, site), line + defines[0]]
+    if len(found) == 250:
+        break
 # Names that torch/csrc/autograd/python_torch_functions_manual.cpp gives to what is bound already.
 others = {"sspmm", "mm_sparse", "spmm", "dsmm", "hsmm", "saddmm"}
 builtins = [name for name in sorted(dir(torch._C._VariableFunctions))
             if not name.startswith("_") and name not in others
             and getattr(torch, name, None) is not None
             and isinstance(getattr(torch, name), types.BuiltinFunctionType)]
-json.dump({"names": {name: found[name] for name in names},
+json.dump({"names": found,
            "builtins": random.sample(builtins, 120)}, sys.stdout)
 """
 
 
 @pytest.fixture(scope="module")
 def truth(run_program, python):
-    result = run_program([python, "-c", TRUTH], timeout=120)
+    result = run_program([python, "-c", TRUTH])
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
 
@@ -369,7 +370,7 @@ def test_output_to_a_file(run, tmp_path, validate):
 
 def test_a_closed_standard_output_is_an_error(optrace, python):
     command, = optrace.command
-    result = subprocess.run(["sh", "-c", f'"{command}" locate nn.Linear >&-'], timeout=60,
+    result = subprocess.run(["sh", "-c", f'"{command}" locate nn.Linear >&-'], timeout=600,
                             capture_output=True, text=True, check=False,
                             env={**os.environ, "OPTRACE_PYTHON": python})
     assert result.returncode == USAGE
@@ -515,7 +516,7 @@ def test_a_reader_that_leaves_ends_it(session):
             session.stdin.write("nn.Linear\n")
             session.stdin.flush()
             time.sleep(0.01)
-    assert session.wait(timeout=30) == DONE
+    assert session.wait(timeout=600) == DONE
 
 
 def test_ctrl_c_leaves_no_half_written_file(optrace, python, tmp_path):
@@ -528,7 +529,7 @@ def test_ctrl_c_leaves_no_half_written_file(optrace, python, tmp_path):
         while not list(tmp_path.iterdir()) and time.monotonic() < deadline:
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == INTERRUPTED
+        assert process.wait(timeout=600) == INTERRUPTED
     assert list(tmp_path.iterdir()) == []
 
 
@@ -671,23 +672,27 @@ def test_what_no_index_knows_is_looked_for_in_the_wheel(locate, name, library):
         assert answers[0]["library"] == library
 
 
-def test_every_name_of_reports_can_be_located(ask_lines, repository):
+@pytest.mark.parametrize("each", [10, pytest.param(1, marks=pytest.mark.verify)])
+def test_every_name_of_reports_can_be_located(ask_lines, repository, each):
     """fixtures/reports/names.txt was made by fixtures/reports/collect_names.py from 53 reports, of
     the programs in tests/programs/ and of ops in dry runs.
     """
     names = (repository / "fixtures/reports/names.txt").read_text().splitlines()
     assert len(names) > 4000
-    answers = ask_lines(names)
+    answers = ask_lines(names[::each])
     unknown = [answer["query"] for answer in answers if "error" in answer]
     assert not unknown
 
 
-def test_a_misspelt_command_or_op_is_told_without_starting_python(optrace, python, tmp_path):
-    environment = {"OPTRACE_PYTHON": python}
+def test_a_misspelt_command_or_op_is_told_without_starting_python(optrace, marked_python):
+    program, mark = marked_python
+    environment = {"OPTRACE_PYTHON": program}
     command = optrace("lokate", "conv2d", environment=environment)
     assert command.returncode == USAGE
     assert "'lokate' is not a command" in command.stderr and "optrace locate" in command.stderr
-    started = time.monotonic()
     op = optrace("con2vd", environment=environment)
     assert op.returncode == USAGE and "conv2d" in op.stderr
-    assert time.monotonic() - started < 2
+    assert not mark.exists()
+    # What could be a name of the user's own module is looked for there.
+    assert optrace("locate", "json.no_such_name", environment=environment).returncode == USAGE
+    assert mark.exists()

@@ -161,7 +161,7 @@ def test_members_made_by_the_compiler(locate):
 
 def test_source_is_what_inspect_finds(run, run_program, python, validate):
     code = "import inspect, torch; print(inspect.getsource(torch.nn.Linear.forward), end='')"
-    wanted = run_program([python, "-c", code], timeout=120).stdout
+    wanted = run_program([python, "-c", code], timeout=600).stdout
     result = run("nn.Linear.forward", "--source")
     assert result.returncode == DONE, result.stderr
     head, _, text = result.stdout.partition("\n")

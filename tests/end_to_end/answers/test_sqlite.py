@@ -14,16 +14,13 @@ USAGE = 2
 
 
 @pytest.fixture(scope="module")
-def trace(optrace, python, tmp_path_factory):
-    file = tmp_path_factory.mktemp("sqlite") / "conv2d.trace"
-    result = optrace("conv2d", "--backward", "--python", python, "--trace", file)
-    assert result.returncode == 0, result.stderr
-    return file
+def trace(op_trace):
+    return op_trace("conv2d", "--backward")
 
 
 @pytest.fixture(scope="module")
-def database(optrace, trace):
-    file = trace.with_suffix(".db")
+def database(optrace, trace, tmp_path_factory):
+    file = tmp_path_factory.mktemp("sqlite") / "conv2d.db"
     result = optrace("report", trace, "--format", "sqlite", "-o", file)
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
     connection = sqlite3.connect(file)

@@ -1,5 +1,4 @@
 """`-i` shows a report's tree in the terminal, as the user of a terminal emulator sees it."""
-import os
 import re
 import signal
 import unicodedata
@@ -14,12 +13,9 @@ HINTS = "? help  / search"
 
 
 @pytest.fixture(scope="module")
-def conv2d(optrace, tmp_path_factory):
+def conv2d(op_trace):
     """The trace of an op."""
-    file = tmp_path_factory.mktemp("browser") / "conv2d.trace"
-    made = optrace("conv2d", "--trace", file, "-o", os.devnull)
-    assert made.returncode == PASSED, made.stderr
-    return file
+    return op_trace("conv2d")
 
 
 @pytest.fixture

@@ -81,11 +81,8 @@ def test_other_ops(why_not, op, backend, predicate):
                for functions in devices.values() for function in functions)
 
 
-def test_which_of_them_said_no_in_a_call(why_not, optrace, python, tmp_path):
-    trace = tmp_path / "conv2d.trace"
-    result = optrace("conv2d", "--dtype", "float64", "--python", python, "--trace", trace,
-                     "-o", tmp_path / "tree.txt")
-    assert result.returncode == 0, result.stderr
+def test_which_of_them_said_no_in_a_call(why_not, optrace, op_trace, python):
+    trace = op_trace("conv2d", "--dtype", "float64")
     devices, answer = why_not("conv2d", "mkldnn", "--call", trace)
     assert list(devices) == ["cpu"] and answer["call"]["calls"] == 1
     predicates = named(devices["cpu"][-1]["predicates"])
@@ -130,9 +127,9 @@ def test_wrong_questions(optrace, python, arguments, what, remedy):
     assert what in result.stderr and remedy in result.stderr
 
 
-def test_a_call_of_another_op(optrace, python, tmp_path):
+def test_a_call_of_another_op(optrace, op_trace, python, tmp_path):
     report = tmp_path / "add.json"
-    result = optrace("add", "--python", python, "--format", "json", "-o", report)
+    result = optrace("report", op_trace("add"), "--format", "json", "-o", report)
     assert result.returncode == 0, result.stderr
     result = optrace("explain", "conv2d", "--why-not", "mkldnn", "--call", report, "--python",
                      python)

@@ -23,7 +23,7 @@ def test_everything_is_found_and_tested(optrace, python, validate, torch_folder)
     ours, theirs = pty.openpty()
     result = subprocess.run([*optrace.command, "doctor", "--python", python, "--format", "json"],
                             stderr=theirs, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
-                            check=True, timeout=120)
+                            check=True, timeout=600)
     os.close(theirs)
     shown = os.read(ours, 1 << 16).decode()
     os.close(ours)

@@ -13,6 +13,9 @@ import pytest
 FAILED = 3
 USAGE = 2
 
+# Environments are made with pip and uv, and wheels are packed.
+pytestmark = pytest.mark.verify
+
 
 @pytest.fixture(scope="module")
 def tools(repository, run_program):

@@ -1,7 +1,6 @@
 """`optrace source compare` on the shipped index, the indexes of an extension, and wrong input."""
 import json
 import pathlib
-import shutil
 
 import pytest
 
@@ -20,24 +19,44 @@ def shipped(build):
     return build / "share/optrace/indexes/torch-2.6.0.index"
 
 
+EXTENSION = """#include <torch/library.h>
+
+namespace soft_clamp {
+namespace {
+
+at::Tensor soft_clamp_cpu(const at::Tensor& self, double limit) { return self; }
+
+}  // namespace
+}  // namespace soft_clamp
+
+TORCH_LIBRARY(soft_clamp, m) {
+  m.def("soft_clamp(Tensor self, float limit=1.0) -> Tensor");
+  m.def("soft_clamp_backward(Tensor grad, Tensor self, float limit) -> Tensor");
+}
+
+TORCH_LIBRARY_IMPL(soft_clamp, CPU, m) {
+  m.impl("soft_clamp", soft_clamp::soft_clamp_cpu);
+}
+"""
+
+
 @pytest.fixture(scope="module")
-def extensions(optrace, python, repository, tmp_path_factory):
+def extensions(optrace, python, tmp_path_factory):
     """The indexes of an extension before and after a change of its source."""
     folder = tmp_path_factory.mktemp("extensions")
     indexes = []
     for version in ("before", "after"):
         project = folder / version
-        shutil.copytree(repository / "fixtures/projects/soft_clamp", project)
-        source = project / "csrc/soft_clamp.cpp"
+        (project / "csrc").mkdir(parents=True)
+        text = EXTENSION
         if version == "after":
-            text = source.read_text()
             for old, new in [("float limit=1.0)", "float limit=2.0)"),
                              ("soft_clamp_backward(Tensor grad", "soft_clamp_grad(Tensor grad"),
                              ("TORCH_LIBRARY_IMPL(soft_clamp, CPU, m)",
                               "TORCH_LIBRARY_IMPL(soft_clamp, CUDA, m)")]:
                 assert old in text, old
                 text = text.replace(old, new)
-            source.write_text(text)
+        (project / "csrc/soft_clamp.cpp").write_text(text)
         indexes.append(folder / f"{version}.index")
         made = optrace("source", "add", project, "--project", "--python", python, "-o", indexes[-1],
                        environment={"OPTRACE_CACHE_DIR": folder / "cache",

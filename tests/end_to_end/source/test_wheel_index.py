@@ -1,13 +1,16 @@
-"""`optrace source add --wheel`: an index of the newest torch, made from its wheel alone."""
+"""`optrace source add --wheel`: an index of the newest torch, made from its wheel alone.
+
+`make verify` makes one, and `make test` asks the one that comes with optrace.
+"""
 import json
 import os
 import pathlib
 import re
 import subprocess
-import time
 
 import pytest
 
+from attach_target import wait_until
 from report_frames import frames
 
 USAGE = 2
@@ -30,6 +33,17 @@ def made(optrace, newest_python, folders):
     assert result.returncode == 0, result.stderr
     (generated,) = pathlib.Path(folders["OPTRACE_CACHE_DIR"]).glob("source/*/generated")
     return result, generated
+
+
+@pytest.fixture(scope="module", params=[
+    "shipped", pytest.param("made", marks=pytest.mark.verify)])
+def index(request, tmp_path_factory):
+    """(the environment in which the index is used, the folder of the code generated for it, if it
+    was made here)"""
+    if request.param == "made":
+        return request.getfixturevalue("folders"), request.getfixturevalue("made")[1]
+    return {"OPTRACE_INDEX_DIR": str(tmp_path_factory.mktemp("none")),
+            "OPTRACE_BACKGROUND": "0"}, None
 
 
 @pytest.fixture(scope="module")
@@ -59,11 +73,13 @@ def located(optrace, python, folders, name):
     return json.loads(result.stdout)
 
 
+@pytest.mark.verify
 def test_it_says_what_it_made(made, newest_facts):
     assert made[0].stdout.startswith(f"torch {newest_facts['version']}: ")
     assert "not indexed: " not in made[0].stdout
 
 
+@pytest.mark.verify
 def test_generated_code_is_what_the_wheel_was_built_from(made, newest_facts):
     """The dispatcher of the wheel knows in which line of which file a kernel was registered."""
     checked = 0
@@ -76,8 +92,11 @@ def test_generated_code_is_what_the_wheel_was_built_from(made, newest_facts):
     assert checked > 8
 
 
-def test_a_report_marks_the_lines_that_are_not_exact(optrace, newest_python, folders, made):
-    result = optrace("conv2d", "--python", newest_python, "--format", "json", environment=folders)
+def test_a_report_marks_the_lines_that_are_not_exact(optrace, newest_python, index, tmp_path):
+    environment, generated_code = index
+    trace = tmp_path / "conv2d.trace"
+    result = optrace("conv2d", "--python", newest_python, "--format", "json", "--trace", trace,
+                     environment=environment)
     assert result.returncode == 0, result.stderr
     report = json.loads(result.stdout)
     assert report["source"]["made_from"] == "wheel" and report["source"]["exact"] is False
@@ -86,25 +105,24 @@ def test_a_report_marks_the_lines_that_are_not_exact(optrace, newest_python, fol
     exact = [source for source in native if source["exact"]]
     assert len(exact) > 0.4 * len(native)
     for source in exact:
-        generated = made[1] / source["file"]
-        if generated.exists():
+        generated = generated_code and generated_code / source["file"]
+        if generated and generated.exists():
             assert generated.read_text().count("\n") >= source["line"]
     bounded = [source for source in native if not source["exact"] and source.get("interval")]
     assert bounded
     assert all(low <= source["line"] <= high for source in bounded
                for low, high in [source["interval"]])
-    text = optrace("conv2d", "--python", newest_python, environment=folders).stdout
+    text = optrace("report", trace, environment=environment).stdout
     assert "from the wheel; ~ marks approximate ones" in text
     assert re.search(r":~\d", text) and re.search(r"Operators_\d\.cpp:\d", text)
 
 
-def test_lines_of_headers_are_those_of_the_source(optrace, newest_python, folders, made,
-                                                  newest_facts):
+def test_lines_of_headers_are_those_of_the_source(optrace, newest_python, index, newest_facts):
     """Wheels have a line before some headers that the source does not have."""
     for name, file in (("c10::DispatchKeySet::highestPriorityTypeId", "c10/core/DispatchKeySet.h"),
                        ("at::TensorIteratorBase::ntensors", "aten/src/ATen/TensorIterator.h")):
         (place,) = [answer["source"] for answer in
-                    located(optrace, newest_python, folders, name)["answers"]
+                    located(optrace, newest_python, index[0], name)["answers"]
                     if answer["source"]["file"] == file]
         lines = (pathlib.Path(newest_facts["folder"]) / "include" /
                  file.replace("aten/src/", "")).read_text().splitlines()
@@ -121,6 +139,7 @@ def reference_ops(run_program, python):
     return {name for name in result.stdout.split() if name.startswith("aten::")}
 
 
+@pytest.mark.verify
 def test_ops_are_those_of_the_wheel(optrace, newest_python, folders, made, newest_facts,
                                     reference_ops):
     """Ops that 2.6.0 lacks are found, and those that are gone are not."""
@@ -139,6 +158,7 @@ def test_ops_are_those_of_the_wheel(optrace, newest_python, folders, made, newes
     assert gone.returncode == USAGE, gone.stdout
 
 
+@pytest.mark.verify
 def test_lines_that_are_called_exact_are_right(build, run_program, torch_folder, newest_facts):
     """Predicts the line of each anchor of the newest wheel from the others and from 2.6.0."""
     result = run_program([build / "tests/truth/carried_lines", torch_folder,
@@ -183,10 +203,8 @@ def test_an_index_is_made_in_the_background(optrace, newest_python, tmp_path, un
     assert "Convolution.cpp:~" in first.stdout
     assert "there is no index of torch 2.99.0" in first.stderr
     assert "is being made from the wheel, in the background" in first.stderr
-    deadline = time.monotonic() + 60
-    while "is being made" in optrace(*arguments, environment=environment).stderr:
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    wait_until(lambda: "is being made" not in optrace(*arguments, environment=environment).stderr,
+               "the index is no longer being made")
     second = optrace(*arguments, environment=environment)
     assert "An index of it could not be made; `optrace source add --wheel` shows" in second.stderr
     (log,) = (tmp_path / "cache").glob("source/*/background.log")
