@@ -146,12 +146,15 @@ class ProcessWriter {
 
   static std::string describe(const Frame& frame) {
     nlohmann::json arguments = nlohmann::json::object();
-    if (frame.source && !frame.source->file.empty())
-      arguments["source"] = place_text(*frame.source);
-    if (frame.source && frame.source->call_approximate && frame.source->call_line)
-      arguments["called at line"] = line_text(*frame.source->call_line, false);
-    else if (frame.source && frame.source->call_line)
-      arguments["called at line"] = *frame.source->call_line;
+    if (frame.source) {
+      if (!frame.source->file.empty()) arguments["source"] = place_text(*frame.source);
+      if (const auto line = frame.source->call_line) {
+        if (frame.source->call_approximate)
+          arguments["called at line"] = line_text(*line, false);
+        else
+          arguments["called at line"] = *line;
+      }
+    }
     if (frame.op) arguments["op"] = *frame.op;
     if (frame.library) arguments["library"] = *frame.library;
     if (const std::string key = text_at(frame.detail, "dispatch_key"); !key.empty())
@@ -254,6 +257,7 @@ void PerfettoWriter::begin(std::uint64_t unix_ns) {
 }
 
 void PerfettoWriter::add(const Report& report) {
+  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): value() throws without a timeline.
   const Timeline& timeline = report.timeline.value();
   if (!begun_) begin(timeline.start_unix_ns + first_time(timeline));
   std::uint64_t process = kFirstFreeId + timeline.process;
