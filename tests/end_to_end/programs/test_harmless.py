@@ -1,4 +1,5 @@
 """A program's behaviour is the same bit by bit under `optrace run`, whatever it does."""
+import functools
 import glob
 import os
 import pathlib
@@ -8,6 +9,7 @@ import textwrap
 
 import pytest
 
+from attach_target import LIMIT
 from kept_traces import without_place
 
 # Each program prints its results bit by bit.
@@ -29,7 +31,8 @@ PREAMBLE = """
 
 HOSTILE_NAMES = pathlib.Path(__file__).parents[2] / "agent" / "hostile_names_program.py"
 
-PROGRAMS = {
+# What one program can do in turn.
+PARTS = {
     "training": "bits(*step(), *step(), torch.rand(5))",
     "C++ exceptions": """
         for i in range(200):
@@ -50,16 +53,6 @@ PROGRAMS = {
                 Fails.apply(torch.ones(2, requires_grad=True)).sum().backward()
             except ValueError as error:
                 print(error)
-        bits(*step())""",
-    "a fork in the middle": """
-        torch.set_num_threads(1)  # GNU's OpenMP does not survive a fork, traced or not.
-        x = step()
-        child = os.fork()
-        if child == 0:
-            bits(*x, *step())
-            sys.stdout.flush()
-            os._exit(5)
-        print(os.waitpid(child, 0)[1])
         bits(*step())""",
     "SIGALRM a thousand times a second": """
         ticks = 0
@@ -120,6 +113,21 @@ PROGRAMS = {
             faulthandler.dump_traceback(file=file)
             file.seek(0)
             print(file.readlines()[1:])  # The first line has the thread's address.""",
+}
+
+PROGRAMS = {
+    "these in turn": "\n".join(
+        f"print({name!r})\n{textwrap.dedent(part)}" for name, part in PARTS.items()),
+    "a fork in the middle": """
+        torch.set_num_threads(1)  # GNU's OpenMP does not survive a fork, traced or not.
+        x = step()
+        child = os.fork()
+        if child == 0:
+            bits(*x, *step())
+            sys.stdout.flush()
+            os._exit(5)
+        print(os.waitpid(child, 0)[1])
+        bits(*step())""",
     "a profiler of its own": """
         seen = []
         def note(frame, event, argument):
@@ -177,18 +185,31 @@ FRAMES = {"a profiler of its own": ["during", "between"],
           "torch.profiler with stacks": ["during", "between"]}
 
 
+@pytest.fixture(scope="module")
+def untraced(run_program, tmp_path_factory):
+    """untraced(python, text, variables) -> (the program, what it gives without optrace). Each
+    program runs once."""
+    folder = tmp_path_factory.mktemp("programs")
+
+    @functools.cache
+    def run(python, text, variables):
+        program = folder / f"program{len(list(folder.iterdir()))}.py"
+        program.write_text(textwrap.dedent(PREAMBLE) + textwrap.dedent(text) + "\n")
+        return program, run_program([python, program], env={**os.environ, **dict(variables)},
+                                    timeout=LIMIT)
+
+    return run
+
+
 @pytest.fixture
-def same(optrace, run_program, tmp_path):
+def same(optrace, untraced, tmp_path):
     """same(python, text, **environment): runs it with and without optrace; compares all output."""
 
     def compare(python, text, options=(), **environment):
-        program = tmp_path / "program.py"
-        program.write_text(textwrap.dedent(PREAMBLE) + textwrap.dedent(text) + "\n")
-        variables = {**os.environ, **environment}
-        alone = run_program([python, program], env=variables)
+        program, alone = untraced(python, text, tuple(environment.items()))
         report = tmp_path / "report"
         under = optrace("run", "--python", python, "--format", "text", "-o", report, *options,
-                        program, environment=environment)
+                        program, environment=environment, timeout=LIMIT)
         assert alone.returncode == 0, alone.stderr
         assert under.returncode == 0, under.stderr
         assert under.stdout.splitlines() == alone.stdout.splitlines()
@@ -233,21 +254,21 @@ def test_an_alarm_while_the_tracer_is_loaded_arrives(optrace, python, tmp_path):
 
 
 def test_the_result_is_the_same_with_traps(same, python):
-    assert "aten::" in same(python, PROGRAMS["training"], ["--probes", "int3"])
+    assert "aten::" in same(python, PARTS["training"], ["--probes", "int3"])
 
 
-def test_the_result_is_the_same_in_traced_children(same, python, tmp_path, optrace, run_program):
-    text = textwrap.dedent(PREAMBLE) + textwrap.dedent(PROGRAMS["a fork in the middle"])
-    alone = run_program([python, "-c", text])
-    under = optrace("run", "--python", python, "-o", tmp_path / "report", "--children", "-c", text)
+def test_the_result_is_the_same_in_traced_children(untraced, python, tmp_path, optrace):
+    program, alone = untraced(python, PROGRAMS["a fork in the middle"], ())
+    under = optrace("run", "--python", python, "-o", tmp_path / "report", "--children", program)
     assert (under.returncode, under.stdout) == (alone.returncode, alone.stdout)
 
 
-@pytest.mark.parametrize("library", ["libjemalloc.so.2", "libtcmalloc_minimal.so.4"])
+@pytest.mark.parametrize("library", [
+    "libjemalloc.so.2", pytest.param("libtcmalloc_minimal.so.4", marks=pytest.mark.verify)])
 def test_the_result_is_the_same_with_another_allocator(same, python, library):
     found = glob.glob(f"/usr/lib/x86_64-linux-gnu/{library}")
     assert found, f"{library} is missing; setup/install-packages.sh installs it"
-    assert "aten::" in same(python, PROGRAMS["training"], LD_PRELOAD=found[0])
+    assert "aten::" in same(python, PARTS["training"], LD_PRELOAD=found[0])
 
 
 @pytest.mark.parametrize("version", ["3.9", "3.10", "3.12", "3.13"])
@@ -256,14 +277,14 @@ def test_the_result_is_the_same_in_other_pythons(same, repository, version):
     if not python.exists():
         pytest.skip(f"cannot run here: {python} is not there; `make pythons` makes it")
     for name in "training", "64 threads", "Python exceptions through ops":
-        assert "aten::" in same(str(python), PROGRAMS[name])
+        assert "aten::" in same(str(python), PARTS[name])
 
 
-@pytest.mark.parametrize("name", ["training", "torch.profiler with stacks"])
-def test_the_result_is_the_same_with_the_newest_torch(same, newest_python, name):
-    report = same(newest_python, PROGRAMS[name])
+def test_the_result_is_the_same_with_the_newest_torch(same, newest_python):
+    name = "torch.profiler with stacks"
+    report = same(newest_python, f"{textwrap.dedent(PROGRAMS[name])}\n{PARTS['training']}")
     assert "aten::" in report
-    for function in FRAMES.get(name, []):
+    for function in FRAMES[name]:
         assert re.search(rf"python +[├└│─ ]*{function} ", report), report
 
 
@@ -293,7 +314,7 @@ FORKS_WHILE_LOCKED = """
     while not ctypes.c_int.in_dll(helper, "locked").value: pass
     child = os.fork()
     if child == 0:
-        signal.alarm(20)
+        signal.alarm(100)
         other = threading.Thread(target=torch.ones, args=(2,))
         other.start()
         other.join()
@@ -309,7 +330,8 @@ def test_a_child_that_is_forked_meanwhile_finds_no_mutex_locked(optrace, python,
     chosen = python if torch == "reference" else request.getfixturevalue("newest_python")
     library, = pathlib.Path(chosen).parents[1].glob(
         "lib/python3.*/site-packages/torch/lib/libtorch_cpu.so")
-    symbols = subprocess.run(["nm", library], capture_output=True, text=True, check=True).stdout
+    symbols = subprocess.run(["nm", "--no-sort", library], capture_output=True, text=True,
+                             check=True).stdout
     manager, = (line.split()[0] for line in symbols.splitlines()
                 if line.endswith(" _ZZN2at12_GLOBAL__N_121GlobalCallbackManager3getEvE7manager"))
     program, source, helper = (tmp_path / name for name in ("program.py", "holds.c", "holds.so"))

@@ -6,6 +6,8 @@ import xml.etree.ElementTree
 
 import pytest
 
+from attach_target import copy_caches
+
 PASSED = 0
 FAILED = 1
 USAGE = 4
@@ -400,6 +402,8 @@ def test_what_is_missing(run_pytest, tmp_path):
         assert ran.tags()["test_other"] == "passed"
         assert words in ran.cases["test_it"][1], ran.output
         assert "Traceback" not in ran.cases["test_it"][1]
+    without_op_agents = tmp_path / "cache"
+    copy_caches(without_op_agents, ["plans"])
     ran = run_pytest("""
         @pytest.mark.optrace(expect="no kernel of dtype float64")
         def test_records():
@@ -409,7 +413,7 @@ def test_what_is_missing(run_pytest, tmp_path):
         def test_calls():
             torch.ones(3)
         """, environment={"PATH": "/nonexistent", "CXX": "",
-                          "OPTRACE_CACHE_DIR": str(tmp_path / "cache")})
+                          "OPTRACE_CACHE_DIR": str(without_op_agents)})
     assert "compiler" in ran.text("test_records", "failure")
     assert ran.tags()["test_calls"] == "passed"
 

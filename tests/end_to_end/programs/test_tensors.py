@@ -331,45 +331,52 @@ print(a.shape, b.shape, model.weight.grad.dtype)
 """
 
 
-def test_tensors_can_be_swapped(optrace, python, newest_python, tmp_path):
+REUSED = """
+addresses = set()
+for i in range(1100):
+    globals()[f"tensor{i}"] = torch.empty(0)
+    addresses.add(globals()[f"tensor{i}"]._cdata)
+    torch.ones(1)
+    del globals()[f"tensor{i}"]
+kept = torch.empty(0)
+again = kept
+print(len(addresses))
+"""
+
+
+@pytest.fixture(scope="module", params=["python", "newest_python"])
+def swapped_and_reused(request, optrace, tmp_path_factory):
+    """What the program of both texts prints, and its variables by name."""
+    program = tmp_path_factory.mktemp("swapped") / "program.py"
+    program.write_text(SWAPPED + REUSED)
+    result = optrace("tensors", "--python", request.getfixturevalue(request.param), "--json",
+                     program)
+    assert result.returncode == 0, result.stderr
+    return result.stderr.splitlines(), {variable["name"]: variable for variable in
+                                        json.loads(result.stdout)["variables"]}
+
+
+def test_tensors_can_be_swapped(swapped_and_reused):
     """PyTorch refuses to swap tensors that have weak references."""
-    program = tmp_path / "swapped.py"
-    program.write_text(SWAPPED)
-    for one in (python, newest_python):
-        result = optrace("tensors", "--python", one, "--json", program)
-        assert result.returncode == 0, result.stderr
-        assert "torch.Size([2]) torch.Size([3]) torch.float64" in result.stderr
-        tensors = {variable["name"]: variable["tensor"]
-                   for variable in json.loads(result.stdout)["variables"]}
-        assert (tensors["a"]["shape"], tensors["b"]["shape"]) == ([2], [3])
-        assert tensors["model.weight"]["dtype"] == "float64"
+    said, variables = swapped_and_reused
+    assert said[0] == "torch.Size([2]) torch.Size([3]) torch.float64"
+    tensors = {name: variable["tensor"] for name, variable in variables.items()}
+    assert (tensors["a"]["shape"], tensors["b"]["shape"]) == ([2], [3])
+    assert tensors["model.weight"]["dtype"] == "float64"
 
 
-def test_a_reused_address_is_another_tensor(optrace, python, newest_python, tmp_path):
+def test_a_reused_address_is_another_tensor(swapped_and_reused):
     """Each tensor of a loop has an identity of its own, though some have an address used before."""
-    program = tmp_path / "reuse.py"
-    program.write_text(textwrap.dedent("""
-        import torch
-        addresses = set()
-        for i in range(1100):
-            globals()[f"tensor{i}"] = torch.empty(0)
-            addresses.add(globals()[f"tensor{i}"]._cdata)
-            torch.ones(1)
-            del globals()[f"tensor{i}"]
-        kept = torch.empty(0)
-        again = kept
-        print(len(addresses))
-        """))
-    for one in (python, newest_python):
-        result = optrace("tensors", "--python", one, "--json", program)
-        assert result.returncode == 0, result.stderr
-        assert int(result.stderr) < 1100
-        variables = {variable["name"]: variable
-                     for variable in json.loads(result.stdout)["variables"]}
-        assert set(variables) == {f"tensor{i}" for i in range(1100)} | {"again", "kept"}
-        assert variables["again"]["identity"] == variables["kept"]["identity"]
-        assert len({variable["identity"] for variable in variables.values()}) == 1101
-        assert len({variable["tensor"]["storage"] for variable in variables.values()}) == 1101
+    said, variables = swapped_and_reused
+    assert int(said[1]) < 1100
+    own = {name: variable for name, variable in variables.items()
+           if name.startswith("tensor") or name in ("again", "kept")}
+    assert set(own) == {f"tensor{i}" for i in range(1100)} | {"again", "kept"}
+    assert set(variables) - set(own) == {"a", "b", *(
+        f"model.{name}" for name in ("weight", "bias", "weight.grad", "bias.grad"))}
+    assert own["again"]["identity"] == own["kept"]["identity"]
+    assert len({variable["identity"] for variable in own.values()}) == 1101
+    assert len({variable["tensor"]["storage"] for variable in own.values()}) == 1101
 
 
 def test_ctrl_c_ends_the_program_and_gives_the_answer(start_optrace, press_ctrl_c, python,
