@@ -101,6 +101,8 @@ class Run:
 
     def _progress(self):
         left = len(self.tests) - len(self.taken)
+        if len(self.taken) < len(self.tests) / 10:  # The longest start first.
+            return f"[{left} left]"
         seconds = (time.monotonic() - self._began) / len(self.taken) * left
         return f"[{left} left, about {minutes(seconds)}]" if left else ""
 
@@ -123,7 +125,8 @@ class Run:
             print(*(f"  {name}" for name in missing), sep="\n")
         print(f"\nThe {min(SLOWEST, len(self.taken))} slowest of {len(self.taken)} tests:")
         for name in sorted(self.taken, key=self.taken.get, reverse=True)[:SLOWEST]:
-            print(f"  {self.taken[name]:7.1f} s, processor time {times.get(name, 0):7.1f} s  {name}")
+            print(f"  {self.taken[name]:7.1f} s, "
+                  f"processor time {times.get(name, 0):7.1f} s  {name}")
         print()
         if self._summary:
             print("".join(self._summary), end="", flush=True)

@@ -22,7 +22,8 @@ void each_catalogue_line(std::string_view json_lines, std::string_view what,
     const std::string_view text = json_lines.substr(0, end);
     const auto fail = [&](const char* why) {
       throw Error(ExitStatus::failed,
-                  fmt::format("{} can't be read: line {}: {}", what, number, why), kCatalogueRemedy);
+                  fmt::format("{} can't be read: line {}: {}", what, number, why),
+                  kCatalogueRemedy);
     };
     try {
       const auto line = read_json_or_throw(text);

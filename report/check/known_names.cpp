@@ -192,8 +192,8 @@ bool NameMeaning::names_binding(std::string_view symbol, std::string_view file) 
   if (bindings.empty()) return false;
   const std::string canonical = canonical_symbol(symbol);
   return std::ranges::any_of(bindings, [&](const Binding& binding) {
-    return binding.symbol == canonical &&
-           (binding.file.empty() || file.empty() || last_component(binding.file) == last_component(file));
+    return binding.symbol == canonical && (binding.file.empty() || file.empty() ||
+                                           last_component(binding.file) == last_component(file));
   });
 }
 

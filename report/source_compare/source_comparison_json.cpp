@@ -62,17 +62,17 @@ OrderedJson json_of(const std::vector<PythonDecomposition>& decompositions) {
 std::string to_json(const SourceComparison& comparison, const ComparedSource& first,
                     const ComparedSource& second) {
   const OrderedJson json = {{"schema", "optrace.source_comparison/1"},
-                     {"first", json_of(first)},
-                     {"second", json_of(second)},
-                     {"not_compared", comparison.not_compared},
-                     {"ops",
-                      {{"added", declared(comparison.added)},
-                       {"removed", declared(comparison.removed)},
-                       {"changed", changed(comparison.changed)}}},
-                     {"fallbacks", json_of(comparison.fallbacks)},
-                     {"decompositions",
-                      {{"added", json_of(comparison.decompositions_added)},
-                       {"removed", json_of(comparison.decompositions_removed)}}}};
+                            {"first", json_of(first)},
+                            {"second", json_of(second)},
+                            {"not_compared", comparison.not_compared},
+                            {"ops",
+                             {{"added", declared(comparison.added)},
+                              {"removed", declared(comparison.removed)},
+                              {"changed", changed(comparison.changed)}}},
+                            {"fallbacks", json_of(comparison.fallbacks)},
+                            {"decompositions",
+                             {{"added", json_of(comparison.decompositions_added)},
+                              {"removed", json_of(comparison.decompositions_removed)}}}};
   return write_json(json, 1) + "\n";
 }
 

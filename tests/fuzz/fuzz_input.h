@@ -90,8 +90,8 @@ inline void use_text(std::string_view text) {
 
 }  // namespace optrace::fuzz
 
-/// Begins the function that reads an input, `data` of `size` bytes, and returns 0. In a fuzzer it is
-/// the function that libFuzzer calls; in the unit tests, all readers are in one program.
+/// Begins the function that reads an input, `data` of `size` bytes, and returns 0. In a fuzzer it
+/// is the function that libFuzzer calls; in the unit tests, all readers are in one program.
 #ifdef OPTRACE_FUZZER
 #define OPTRACE_READER(name) OPTRACE_READER_FUNCTION(LLVMFuzzerTestOneInput)
 #else

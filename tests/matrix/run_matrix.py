@@ -17,7 +17,6 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import time
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 PYTHONS = ["3.9", "3.10", "3.11", "3.12", "3.13", "3.14"]

@@ -161,7 +161,8 @@ void Collector::State::read_arena() {
     const std::byte* const content = arena.data() + arena_read + sizeof(recording::SectionHeader);
     const std::vector<std::byte> bytes(content, content + size);
     read_section(kind, bytes);
-    if (kind == recording::SectionKind::probes) ranges.emplace_back(texts.probes.size() - 1, arena_read);
+    if (kind == recording::SectionKind::probes)
+      ranges.emplace_back(texts.probes.size() - 1, arena_read);
     arena_read += sizeof(recording::SectionHeader) + (size + 7) / 8 * 8;
   }
   // A plan's section precedes its module's.

@@ -32,8 +32,8 @@ class TargetMessages {
   /// Removes and returns the next message. Requires ready().
   nlohmann::json take();
 
-  /// Returns how many bytes were searched, copied or moved so far. Each received byte counts at most
-  /// three times, however the bytes are divided into lines and appends.
+  /// Returns how many bytes were searched, copied or moved so far. Each received byte counts at
+  /// most three times, however the bytes are divided into lines and appends.
   std::size_t bytes_touched() const { return touched_; }
 
  private:

@@ -10,8 +10,8 @@
 #include "report/merge/merge.h"
 #include "report/model/report.h"
 #include "report/output/failures.h"
-#include "tests/unit/report/written_report.h"
 #include "tests/unit/report/merged_timeline.h"
+#include "tests/unit/report/written_report.h"
 #include "tests/unit/trace_builder.h"
 
 using namespace optrace;
