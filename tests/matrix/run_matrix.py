@@ -7,8 +7,8 @@
 VERSION of a Python is `3.12`; by default each one from 3.9 to 3.14 that is on this machine. VERSION
 of torch is `2.9.1`, or `newest`; by default one old, one in between, and the newest. Environments
 are made in FOLDER (default: .venv-matrix), one for each pair that PyPI has a wheel for, of 2 to
-6 GB that uv shares between them; --environment takes one that exists. Prints a table in Markdown. Exit status 0: every workload of every
-pair shows what it must; 1: one does not; 2: wrong usage.
+6 GB that uv shares between them; --environment takes one that exists. Prints a table in Markdown.
+Exit status 0: every workload of every pair shows what it must; 1: one does not; 2: wrong usage.
 """
 import argparse
 import json
