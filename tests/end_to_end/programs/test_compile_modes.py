@@ -9,7 +9,9 @@ import re
 import textwrap
 
 import pytest
+from test_compile import QUICK
 
+from attach_target import LIMIT
 from report_frames import generated_kernels
 
 PROGRAM = """
@@ -21,6 +23,9 @@ import sys
 import torch
 import torch._inductor
 from torch._inductor.graph import GraphLowering
+
+# Inductor then doesn't try out what the processor can do.
+torch._inductor.config.cpp.vec_isa_ok = True
 
 lower = GraphLowering.__init__
 
@@ -94,6 +99,19 @@ def load(package, x):
     # The model is gone when the program ends.
     show("package", torch._inductor.aoti_load_package(package)(x))
 
+def in_modes(x):
+    show("custom op", with_custom_op(x), with_custom_op(x))
+    show("epilogue", with_epilogue(torch.rand(64, 64), torch.rand(64, 64)))
+    show("sizes", reduction(x), reduction(torch.rand(32, 16)))
+    changed = x.clone()
+    show("mutation", mutating(changed), changed)
+    with torch._inductor.config.patch(freezing=True):
+        show("frozen", torch.compile(Convolution().eval())(torch.rand(1, 3, 8, 8)))
+    if "flex" in sys.argv:
+        show("flex", torch.compile(attention)(torch.rand(1, 1, 64, 16)))
+    with torch._inductor.config.patch(cpp_wrapper=True):
+        show("wrapper", torch.compile(lambda x: (x.sigmoid() - 1) @ x.T)(x))
+
 def main(package):
     torch.manual_seed(0)
     x = torch.rand(64, 8)
@@ -101,17 +119,8 @@ def main(package):
         load(package, x)
         return
     with torch.no_grad():
-        show("custom op", with_custom_op(x), with_custom_op(x))
-        show("epilogue", with_epilogue(torch.rand(64, 64), torch.rand(64, 64)))
-        show("sizes", reduction(x), reduction(torch.rand(32, 16)))
-        changed = x.clone()
-        show("mutation", mutating(changed), changed)
-        with torch._inductor.config.patch(freezing=True):
-            show("frozen", torch.compile(Convolution().eval())(torch.rand(1, 3, 8, 8)))
-        if "flex" in sys.argv:
-            show("flex", torch.compile(attention)(torch.rand(1, 1, 64, 16)))
-        with torch._inductor.config.patch(cpp_wrapper=True):
-            show("wrapper", torch.compile(lambda x: (x.sigmoid() - 1) @ x.T)(x))
+        if "modes" in sys.argv:
+            in_modes(x)
         exported = torch.export.export(Model().eval(), (x,))
     torch._inductor.aoti_compile_and_package(exported, package_path=package)
     load(package, x)
@@ -164,27 +173,32 @@ class Graphs:
                 for name, (op, _) in graph.items() if name not in fused} - NOT_FUSED - FOLDED
 
 
-@pytest.mark.parametrize("version", ["2.6", "newest"])
-def test_modes(optrace, python, newest_python, run_program, tmp_path, version):
-    interpreter = python if version == "2.6" else newest_python
+# What the program compiles besides the package, by the version of torch.
+IN_ALL_MODES = {"2.6": ["modes"], "newest": ["modes", "flex"]}
+
+
+@pytest.mark.parametrize("version", [
+    "package", *(pytest.param(version, marks=pytest.mark.verify) for version in IN_ALL_MODES)])
+def test_modes(optrace, python, request, run_program, tmp_path, version):
+    interpreter = request.getfixturevalue("newest_python") if version == "newest" else python
     program, report_file = tmp_path / "modes.py", tmp_path / "report.json"
     program.write_text(textwrap.dedent(PROGRAM))
     package, graphs = tmp_path / "model.pt2", tmp_path / "graphs"
     cache = tmp_path / "inductor"
     environment = {"TORCHINDUCTOR_CACHE_DIR": str(cache), "GRAPHS": str(graphs),
-                   "TORCHINDUCTOR_FX_GRAPH_CACHE": "0"}
-    more = [] if version == "2.6" else ["flex"]
+                   "TORCHINDUCTOR_FX_GRAPH_CACHE": "0", **QUICK}
+    more = IN_ALL_MODES.get(version, [])
 
     def traced():
         result = optrace("run", "--python", interpreter, "--format", "json", "-o", report_file,
-                         program, package, *more, environment=environment, timeout=400)
+                         program, package, *more, environment=environment, timeout=LIMIT)
         assert result.returncode == PASSED, result.stderr
         return result.stdout, json.loads(report_file.read_text())
 
     def libraries():
         return sorted(str(path) for path in cache.rglob("*.so"))
 
-    alone = run_program([interpreter, str(program), str(package), *more], timeout=400,
+    alone = run_program([interpreter, str(program), str(package), *more], timeout=LIMIT,
                         env={**os.environ, **environment})
     assert alone.returncode == PASSED, alone.stderr
     compiled = libraries()
@@ -227,7 +241,7 @@ def test_a_window_after_the_compilation(optrace, python, tmp_path):
             optimizer.step()
     """))
     result = optrace("run", "--from-step", "2", "--count", "1", "--python", python, "--format",
-                     "json", "-o", report, program, timeout=400,
+                     "json", "-o", report, program, timeout=LIMIT,
                      environment={"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor")})
     assert result.returncode == PASSED, result.stderr
     kernels = list(generated_kernels(json.loads(report.read_text())))
