@@ -574,6 +574,7 @@ class Check {
       case Rule::Kind::decision: {
         good = tally.found == 0;
         std::vector<std::string> values;
+        values.reserve(tally.values.size());
         for (const auto& [value, calls] : tally.values)
           values.push_back(fmt::format("{} {}", value, times(calls)));
         result.found = fmt::format("{} returned {}", rule.function, fmt::join(values, ", "));

@@ -158,6 +158,7 @@ std::map<std::uint32_t, std::size_t> numbers_of_modules(const Report& report,
 }  // namespace
 
 void to_gdb(const Report& report, OutputSink& sink) {
+  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): value() throws without entries.
   const FunctionEntries& entries = report.entries.value();
   sink.write(kBegin);
   sink.print("# {}\n", printable(text_at(report.meta, "call")));
