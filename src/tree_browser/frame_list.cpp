@@ -68,8 +68,9 @@ std::optional<FilePlace> FrameList::program_line(FrameNumber number) const {
   for (FrameNumber caller = above(number); caller != kNoFrame; caller = above(number)) {
     const Shared<FrameSource>& program = frame(caller).source;
     const Shared<FrameSource>& call = frame(number).source;
-    if (is_program_code(frame(caller)) && program && call && call->call_line)
-      return FilePlace{.file = program->file, .line = *call->call_line};
+    const auto line = call ? call->call_line : std::nullopt;
+    if (is_program_code(frame(caller)) && program && line)
+      return FilePlace{.file = program->file, .line = *line};
     number = caller;
   }
   return std::nullopt;

@@ -106,6 +106,7 @@ TEST_CASE("calls by a function with debug info are told apart by their address",
     CHECK(leaves(t.trace) == (debug_info ? Leaves{"a > b x3", "a > b x3", "a > c x1"}
                                          : Leaves{"a > b x6", "a > c x1"}));
     std::vector<std::uint32_t> offsets;
+    offsets.reserve(t.trace.paths.size());
     for (const TracePath& path : t.trace.paths) offsets.push_back(path.call_offset);
     CHECK(offsets == (debug_info ? std::vector<std::uint32_t>{0, 304, 308, 0}
                                  : std::vector<std::uint32_t>{0, 0, 0}));
