@@ -346,6 +346,8 @@ def told_by_tlparse(records, folder):
     parse_with_tlparse(records, folder)
     found = {"": set(), "dynamo_graph_break_reason": set(), "recompile_reasons": set()}
     for name, compilation in json.loads((folder / "compile_directory.json").read_text()).items():
+        if "-/-" in name:
+            continue  # What belongs to no compilation, which the newest torch records, too.
         for artifact in compilation["artifacts"]:
             for kind, identifiers in found.items():
                 if artifact["name"].startswith(kind):

@@ -275,7 +275,7 @@ def test_what_cannot_be_written_is_no_success(optrace, python, tmp_path, option,
                f"import sys, torch; torch.ones(3).sin(); sys.exit({status})"]
     with open("/dev/full" if option == "2>" else tmp_path / "said", "w") as said:
         ended = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                               stderr=said, timeout=120)
+                               stderr=said, timeout=LIMIT)
     assert ended.returncode == (status or FAILED)
     if option != "2>":
         assert "writing /dev/full failed: No space left" in (tmp_path / "said").read_text()
@@ -481,7 +481,7 @@ def test_ranks_of_a_job(traced, optrace, python, script, tmp_path, validate, ins
     if inside:
         result = subprocess.run(
             [python, *torchrun, "--no-python", *optrace.command, "run", "--python", python,
-             "--trace", "run.trace", "-o", "report.txt", name], cwd=tmp_path, timeout=120,
+             "--trace", "run.trace", "-o", "report.txt", name], cwd=tmp_path, timeout=LIMIT,
             capture_output=True, text=True)
     else:
         result = traced(*torchrun, name, options=["--children"])
@@ -549,7 +549,7 @@ def test_signals_to_optrace_reach_the_program(optrace, python, script, tmp_path,
             process.send_signal(number)
             assert process.stdout.readline() == f"got {number}\n"
         process.send_signal(numbers[-1])
-        output, errors = process.communicate(timeout=60)
+        output, errors = process.communicate(timeout=LIMIT)
     assert (output, without_place(errors), process.returncode) == (f"got {numbers[-1]}\n", "", 9)
     assert "aten::sin" in (tmp_path / "report").read_text()
 
@@ -560,7 +560,7 @@ def test_a_signal_that_kills(optrace, python, script, tmp_path):
                start_new_session=True) as process:
         assert process.stdout.readline() == "ready\n"
         process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=LIMIT)
     assert process.returncode == 128 + signal.SIGTERM
     assert "aten::sin" in (tmp_path / "report").read_text()
 
