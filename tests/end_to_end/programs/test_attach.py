@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 import attach_target
-from attach_target import PERIOD, Outside, Target, assert_right, ops_in
+from attach_target import LIMIT, PERIOD, Outside, Target, assert_right, ops_in
 from kept_traces import without_place
 
 USAGE = 2
@@ -50,7 +50,7 @@ def test_a_process_that_ends_meanwhile(optrace, python, tmp_path):
         assert not json.loads(tracing.stdout.readline())["done"]
         target.process.kill()
         target.process.wait()
-        rest, errors = tracing.communicate(timeout=60)
+        rest, errors = tracing.communicate(timeout=LIMIT)
     assert tracing.returncode == 0
     assert f"process {target.pid} ended while it was traced" in errors
     assert json.loads(rest.splitlines()[-1])["done"]
@@ -111,7 +111,7 @@ def test_counts_come_line_by_line_and_ctrl_c_ends_only_the_trace(optrace, traini
     refused = optrace("attach", training.pid, "--count", 1)
     assert refused.returncode == FAILED and "already being traced" in refused.stderr
     tracing.send_signal(signal.SIGINT)
-    rest, errors = tracing.communicate(timeout=60)
+    rest, errors = tracing.communicate(timeout=LIMIT)
     assert (tracing.returncode, without_place(errors)) == (0, "")
     last = json.loads(rest.splitlines()[-1])
     assert last["done"] and last["events"] >= first["events"]
