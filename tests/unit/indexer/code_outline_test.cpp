@@ -18,6 +18,7 @@ const OutlinedFunction& function(const CodeOutline& outline, const std::string& 
 
 std::vector<std::string> calls(const OutlinedFunction& function) {
   std::vector<std::string> made;
+  made.reserve(function.calls.size());
   for (const OutlinedCall& call : function.calls)
     made.push_back(std::to_string(call.line) + ":" + (call.is_member ? call.receiver + "." : "") +
                    call.name);

@@ -261,7 +261,7 @@ TEST_CASE("a tree deeper than any stack is browsed", "[tree_browser]") {
 }
 
 TEST_CASE("details have the report's words and the JSON's names", "[tree_browser]") {
-  Report report;
+  const Report report;
   const Frame parent = python("f", "/w/a.py");
   Frame op = call("conv2d", {}, 2000);
   op.source = FrameSource{.file = "x.cpp", .line = 7, .call_line = 3, .url = "https://u"};
