@@ -67,8 +67,8 @@ std::unique_ptr<FunctionFacts> TracedFunctions::describe(std::uint32_t number) {
   if (of_torch_)
     facts->result = index_->result_type_of(facts->indexed.symbol, facts->indexed.source_file,
                                            facts->indexed.library);
-  if (facts->result && is_decision(*facts->result) &&
-      facts->result->value_form != ResultForm::boolean)
+  const auto& result = facts->result;
+  if (result && is_decision(*result) && result->value_form != ResultForm::boolean)
     facts->decisions =
         decisions_in_source(*index_, facts->indexed.symbol, facts->indexed.source_file);
   return facts;

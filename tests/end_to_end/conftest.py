@@ -58,6 +58,21 @@ def newest_python():
     return path
 
 
+@pytest.fixture
+def marked_python(python, tmp_path):
+    """(a Python that has the reference torch, the file that it creates when it is started)"""
+    mark = tmp_path / "started"
+    environment = tmp_path / "environment"
+    (environment / "bin").mkdir(parents=True)
+    program = environment / "bin/python"
+    program.write_text(f'#!/bin/sh\ntouch "{mark}"\nexec "{python}" "$@"\n')
+    program.chmod(0o755)
+    (environment / "pyvenv.cfg").write_text("include-system-site-packages = false\n")
+    real = pathlib.Path(python).parent.parent
+    (environment / "lib").symlink_to(real / "lib")
+    return program, mark
+
+
 @pytest.fixture(scope="session")
 def torch_folder(python, run_program):
     """The folder of the reference torch, which is found without the second that importing takes."""

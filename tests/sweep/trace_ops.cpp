@@ -112,7 +112,7 @@ int run(const char* python) {
   };
   // All calls run untraced first, while no probe is placed.
   for (std::string text; std::getline(std::cin, text);) {
-    Json line = Json::parse(text);
+    const Json line = Json::parse(text);
     try {
       prepared.push_back({line, tracer.prepare(call_of(line))});
     } catch (const Error& error) {

@@ -154,13 +154,15 @@ def test_a_process_to_attach_to_is_offered(optrace, python):
     assert str(process.pid) in offered and "-c input()" in offered[str(process.pid)]
 
 
-def test_completion_starts_nothing_and_does_without_an_index(optrace, build, run_program, tmp_path):
-    nowhere = {"OPTRACE_PYTHON": "/nowhere", "PATH": "/nowhere"}
+def test_completion_starts_no_python_and_does_without_an_index(optrace, build, run_program,
+                                                               marked_python, tmp_path):
+    program, mark = marked_python
     for words in (("conv",), ("nn.Co",), ("explain", "at"), ("locate", "torch.linalg.s"), ("re",)):
-        offered = optrace("__complete", *words).stdout
-        without = optrace("__complete", *words, environment=nowhere)
-        assert offered and (without.returncode, without.stdout, without.stderr) == (0, offered, "")
-    assert "report\t" in offered
+        offered = optrace("__complete", *words, environment={"OPTRACE_PYTHON": program})
+        assert (offered.returncode, offered.stderr) == (0, "") and offered.stdout
+    assert "report\t" in offered.stdout
+    assert not mark.exists()
+    nowhere = {"OPTRACE_PYTHON": "/nowhere", "PATH": "/nowhere"}
     # An installation without an index, which has the names of ops.
     (tmp_path / "share/optrace").mkdir(parents=True)
     for entry in (build / "share/optrace").iterdir():

@@ -432,21 +432,6 @@ def test_no_torch_is_a_notice_only(run, tmp_path):
     assert "no torch found" in result.stderr
 
 
-@pytest.fixture
-def marked_python(python, tmp_path):
-    """(a Python that has the reference torch, the file that it creates when it is started)"""
-    mark = tmp_path / "started"
-    environment = tmp_path / "environment"
-    (environment / "bin").mkdir(parents=True)
-    program = environment / "bin/python"
-    program.write_text(f'#!/bin/sh\ntouch "{mark}"\nexec "{python}" "$@"\n')
-    program.chmod(0o755)
-    (environment / "pyvenv.cfg").write_text("include-system-site-packages = false\n")
-    real = pathlib.Path(python).parent.parent
-    (environment / "lib").symlink_to(real / "lib")
-    return program, mark
-
-
 def test_python_is_started_only_for_what_no_index_knows(run, marked_python):
     program, mark = marked_python
     for name in ["nn.Linear", "torch.matmul", "conv2d", "at::native::convolution", "nn.Linaer",
