@@ -68,9 +68,9 @@ std::optional<FilePlace> FrameList::program_line(FrameNumber number) const {
   for (FrameNumber caller = above(number); caller != kNoFrame; caller = above(number)) {
     const Shared<FrameSource>& program = frame(caller).source;
     const Shared<FrameSource>& call = frame(number).source;
-    const auto line = call ? call->call_line : std::nullopt;
-    if (is_program_code(frame(caller)) && program && line)
-      return FilePlace{.file = program->file, .line = *line};
+    if (is_program_code(frame(caller)) && program && call && call->call_line)
+      // NOLINTNEXTLINE(bugprone-unchecked-optional-access): the line above checks it.
+      return FilePlace{.file = program->file, .line = *call->call_line};
     number = caller;
   }
   return std::nullopt;
