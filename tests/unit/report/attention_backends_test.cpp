@@ -48,6 +48,13 @@ TEST_CASE("a call of attention has the backends of its inputs", "[attention]") {
   CHECK(lines(meta, {3, 4}, {2, 1}).empty());
 }
 
+TEST_CASE("the backends of a call of attention are not those of another dtype", "[attention]") {
+  const Json meta = Json::parse(R"({"attention": [
+      {"inputs": [{"name": "query", "shape": [2, 4], "dtype": "float16"}],
+       "chosen": "flash", "backends": [{"name": "flash", "refusals": []}]}]})");
+  CHECK(lines(meta, {2, 4}, {2, 4}).empty());
+}
+
 TEST_CASE("hostile descriptions of attention are skipped", "[attention]") {
   for (const char* text :
        {"{}", R"({"attention": 1})", R"({"attention": [1, null, {}, {"backends": 3}]})",
