@@ -18,7 +18,7 @@ NINJA = setup/with-estimate.py
 help:
 	@echo 'make run       set everything up and run optrace conv2d'
 	@echo 'make test      set everything up and run the tests: unit tests, and end to end with two torches'
-	@echo 'make verify    everything else that CI holds: sanitizers, lint, docs, neighbours, long tests'
+	@echo 'make verify    everything else that CI holds: sanitizers, lint, docs, long tests'
 	@echo 'make check     the tests that find most mistakes: unit tests and a few traces'
 	@echo 'make build     set everything up, build build/optrace, and put its module into .venv'
 	@echo 'make wheel     wheels for pip in dist/, for each CPython from 3.9 on that is found'
@@ -106,7 +106,7 @@ test: test-packages
 # UNTIL: the time in seconds since 1970 at which to stop; what was not run is listed.
 UNTIL ?=
 verify: verify-packages
-	@$(MAKE) --no-print-directory -j 4 build newest sanitized-build lint-venv docs-venv neighbours-venv
+	@$(MAKE) --no-print-directory -j 4 build newest sanitized-build lint-venv docs-venv
 	@.venv/bin/python -B tests/run.py build -L verify $(if $(UNTIL),--until $(UNTIL))
 
 # What most changes can break; `make test` has everything.
