@@ -59,8 +59,8 @@ def memory_file(build, needs):
 
 def processor_times(log):
     """Returns {name: seconds of processor time} from ctest's log of the output of all tests."""
-    times = {}
-    name = None
+    times: dict[str, float] = {}
+    name = ""
     for line in log.read_text(errors="replace").splitlines():
         if begun := re.match(r"\d+/\d+ Test: (.+)", line):
             name = begun[1]
@@ -89,8 +89,10 @@ class Run:
     def follow(self):
         """Passes on what ctest prints, up to its summary. Returns ctest's exit status."""
         for line in self._process.stdout:
-            if self._summary or SUMMARY.match(line):
+            if not self.stopped and (self._summary or SUMMARY.match(line)):
                 self._summary.append(line)
+            elif self.stopped:
+                continue  # A test that was ended has no result.
             elif ended := ENDED.match(line):
                 self.taken[ended[1]] = float(ended[3])
                 self.failed |= ended[2] not in ("Passed", "Skipped")
@@ -170,8 +172,8 @@ def main():
     except KeyboardInterrupt:
         run.stop()
         return 130
-    logs = options.build / "Testing/Temporary"
-    times = processor_times(logs / f"LastTest.log{'.tmp' if run.stopped else ''}")
+    logs = list((options.build / "Testing/Temporary").glob("LastTest.log*"))
+    times = processor_times(max(logs, key=os.path.getmtime)) if logs else {}
     run.print_end(times)
     if options.figures:
         options.figures.write_text(json.dumps(
