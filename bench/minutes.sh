@@ -46,11 +46,11 @@ for commit in "${@:-HEAD}"; do
         ;;
       unit)
         # Before there was a program for each subject, there was one.
-        tests=$(ninja -C build -t targets all | grep -oE '^(report|unit)_tests: phony' | head -n 1)
-        tests=${tests%: phony}
+        tests=report_tests
+        [ -f build/$tests ] || tests=unit_tests
         change
         measure 'one source of report/ changed, to the answer of its unit tests' \
-          bash -c "ninja -C build '$tests' && '$(find build -name "$tests" -type f -perm -u+x)'"
+          bash -c "ninja -C build $tests && OPTRACE_TEST_PYTHON=.venv/bin/python build/$tests"
         ;;
       *)
         echo "$step is not a step; the steps are: run test check unit" >&2

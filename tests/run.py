@@ -89,10 +89,10 @@ class Run:
     def follow(self):
         """Passes on what ctest prints, up to its summary. Returns ctest's exit status."""
         for line in self._process.stdout:
-            if not self.stopped and (self._summary or SUMMARY.match(line)):
-                self._summary.append(line)
-            elif self.stopped:
+            if self.stopped:
                 continue  # A test that was ended has no result.
+            if self._summary or SUMMARY.match(line):
+                self._summary.append(line)
             elif ended := ENDED.match(line):
                 self.taken[ended[1]] = float(ended[3])
                 self.failed |= ended[2] not in ("Passed", "Skipped")
@@ -122,9 +122,7 @@ class Run:
 
     def print_end(self, times):
         if missing := [name for name in self.tests if name not in self.taken]:
-            print(f"\nNot run: {len(missing)} of {len(self.tests)} tests, because "
-                  f"{'the time was up' if self.stopped else 'ctest ended before'}:")
-            print(*(f"  {name}" for name in missing), sep="\n")
+            print_not_run(missing, "the time was up" if self.stopped else "ctest ended before")
         print(f"\nThe {min(SLOWEST, len(self.taken))} slowest of {len(self.taken)} tests:")
         for name in sorted(self.taken, key=self.taken.get, reverse=True)[:SLOWEST]:
             print(f"  {self.taken[name]:7.1f} s, "
@@ -135,6 +133,11 @@ class Run:
         else:  # ctest was stopped.
             print(f"{len(self.taken)} of {len(self.tests)} tests ended, "
                   f"{'some' if self.failed else 'none'} of them failed.")
+
+
+def print_not_run(names, reason):
+    print(f"\nNot run: {len(names)} tests, because {reason}:")
+    print(*(f"  {name}" for name in names), sep="\n")
 
 
 def group_exists(group):
@@ -157,21 +160,23 @@ def main():
     if not tests:
         parser.error(f"no test is selected by {' '.join(selection)}")
     if options.until is not None and time.time() >= options.until:
-        print(f"Not run: {len(tests)} tests, because the time was up:")
-        print(*(f"  {name}" for name in tests), sep="\n")
+        print_not_run(tests, "the time was up")
         return 0
     run = Run(["ctest", "--test-dir", str(options.build), "--output-on-failure",
                "--resource-spec-file", str(memory_file(options.build, tests).absolute()),
                "-j", str(options.jobs), *selection], tests)
+    timer = None
     if options.until is not None:
         timer = threading.Timer(options.until - time.time(), run.stop)
-        timer.daemon = True
         timer.start()
     try:
         status = run.follow()
     except KeyboardInterrupt:
         run.stop()
         return 130
+    finally:
+        if timer is not None:
+            timer.cancel()
     logs = list((options.build / "Testing/Temporary").glob("LastTest.log*"))
     times = processor_times(max(logs, key=os.path.getmtime)) if logs else {}
     run.print_end(times)

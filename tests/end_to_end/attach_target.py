@@ -5,7 +5,6 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import signal
 import subprocess
 import time
@@ -185,16 +184,6 @@ def redirected(pid):
             if any(((words >= first) & (words < last)).any() for first, last in ours):
                 return True
     return False
-
-
-def copy_caches(cache, names=("op-agents", "plans")):
-    """Makes a cache with what tracing compiled and looked up for the usual one."""
-    cache.mkdir(mode=0o700, exist_ok=True)
-    usual = pathlib.Path(os.environ.get("OPTRACE_CACHE_DIR") or os.path.join(
-        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "optrace"))
-    for name in names:
-        if (usual / name).exists():
-            shutil.copytree(usual / name, cache / name)
 
 
 class Outside:

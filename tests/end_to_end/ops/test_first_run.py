@@ -11,12 +11,11 @@ import json
 import os
 import pathlib
 import re
-import shutil
 
 import pytest
 
-from kept_agents import kept_agents
 from report_frames import frames
+from usual_cache import copy_caches
 
 PROGRAMS = pathlib.Path(__file__).resolve().parents[2] / "programs"
 # Functions reached through tables, boxed calls, other threads and exceptions.
@@ -40,25 +39,19 @@ def chosen():
 
 
 @pytest.fixture(scope="session")
-def builds(optrace, python, tmp_path_factory):
-    """A cache with only the op agent, which takes long to build and doesn't affect the results."""
-    folder = tmp_path_factory.mktemp("builds")
-    (folder / "op-agents").mkdir(mode=0o700)
-    ended = optrace("run", "--python", python, "-o", folder / "report", "-c", "import torch",
-                    timeout=300)
+def op_agent(optrace, python, tmp_path_factory):
+    """Makes sure that the op agent is built, which takes long and doesn't affect the results."""
+    ended = optrace("run", "--python", python, "-o", tmp_path_factory.mktemp("builds") / "report",
+                    "-c", "import torch", timeout=300)
     assert ended.returncode == 0, ended.stderr
-    for built in kept_agents():
-        shutil.copytree(built, folder / "op-agents" / built.name)
-    return folder / "op-agents"
 
 
 @pytest.fixture
-def empty_cache(builds, tmp_path):
+def empty_cache(op_agent, tmp_path):
     """An XDG_CACHE_HOME that has the op agent but nothing that depends on earlier programs."""
     folder = tmp_path / "cache"
-    (folder / "optrace").mkdir(parents=True, mode=0o700)
-    os.chmod(folder / "optrace", 0o700)
-    shutil.copytree(builds, folder / "optrace/op-agents")
+    folder.mkdir(mode=0o700)
+    copy_caches(folder / "optrace", ["op-agents"])
     return folder
 
 

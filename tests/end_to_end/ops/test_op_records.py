@@ -10,8 +10,8 @@ import textwrap
 
 import pytest
 
-from kept_agents import kept_agents
 from report_frames import frames
+from usual_cache import kept_agents
 
 
 def calls(report, op):

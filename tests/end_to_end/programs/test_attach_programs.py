@@ -14,6 +14,7 @@ import pytest
 from attach_target import LIMIT, PERIOD, Outside, Target, end, maps_of, ops_in, without_ptrace
 from kept_traces import without_place
 from report_frames import frames
+from usual_cache import usual_cache
 
 FAILED = 3
 OF_TRAINING = {"aten::conv2d", "aten::linear", "aten::relu"}
@@ -205,8 +206,7 @@ class DescriptorWatch(threading.Thread):
 
 def assert_gets_only_copies(watch, build):
     """Asserts that the process got no file of the host that it could open again for writing."""
-    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
-    ours = [build / "lib/optrace/liboptrace_agent.so", *(cache / "optrace").rglob("*.plan"),
+    ours = [build / "lib/optrace/liboptrace_agent.so", *usual_cache().rglob("*.plan"),
             *pathlib.Path(tempfile.gettempdir()).glob("optrace-*/*.plan")]
     assert not watch.files & {(file.stat().st_dev, file.stat().st_ino) for file in ours}
     assert watch.copies and not watch.writable

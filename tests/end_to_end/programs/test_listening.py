@@ -9,7 +9,8 @@ import subprocess
 
 import pytest
 
-from attach_target import SOON, copy_caches, wait_until
+from attach_target import SOON, wait_until
+from usual_cache import copy_caches
 
 INTERRUPTED = 130
 BACKLOG = 8

@@ -6,7 +6,7 @@ import xml.etree.ElementTree
 
 import pytest
 
-from attach_target import copy_caches
+from usual_cache import copy_caches
 
 PASSED = 0
 FAILED = 1

@@ -8,9 +8,9 @@ import textwrap
 
 import pytest
 
-from attach_target import copy_caches
 from page_data import column_texts, page_data, page_in_frame
 from report_frames import frames_below
+from usual_cache import copy_caches
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <random>
 #include <string>
 
@@ -18,6 +16,7 @@
 #include "tests/unit/small_library.h"
 
 using namespace optrace;
+using optrace::test::read_bytes;
 using optrace::test::write_bytes;
 
 namespace {
@@ -98,11 +97,6 @@ IndexContents sample() {
     contents.python_names.push_back({"torch.f" + digits, 'f', "", "torch/f.py", line});
   }
   return contents;
-}
-
-std::string bytes_of(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 std::string what_opening_says(const std::filesystem::path& path) {
@@ -520,7 +514,7 @@ TEST_CASE("the same contents give the same bytes, whatever their order") {
   contents.registrations.push_back(contents.registrations.back());
   contents.python_names.push_back(contents.python_names.back());
   write_index(contents, folder.path() / "two");
-  CHECK(bytes_of(folder.path() / "one") == bytes_of(folder.path() / "two"));
+  CHECK(read_bytes(folder.path() / "one") == read_bytes(folder.path() / "two"));
 }
 
 TEST_CASE("an empty index is an index") {
@@ -543,7 +537,7 @@ TEST_CASE("what is no index, of another version, or cut short is refused by name
   const PrivateFolder folder;
   const auto path = folder.path() / "index";
   write_index(sample(), path);
-  const std::string whole = bytes_of(path);
+  const std::string whole = read_bytes(path);
 
   write_bytes(path, "x");
   CHECK(what_opening_says(path).find("not an optrace index") != std::string::npos);
@@ -568,7 +562,7 @@ TEST_CASE("a reader skips sections of a kind that it does not know") {
   write_index(sample(), path);
   const std::string answers = ask_everything(Index::open(path));
   // The same file with one more entry, of an unknown kind, in its section table.
-  std::string bytes = bytes_of(path);
+  std::string bytes = read_bytes(path);
   index_format::Header header{};
   std::memcpy(&header, bytes.data(), sizeof header);
   index_format::Section unknown{};
@@ -588,7 +582,7 @@ TEST_CASE("a damaged index gives the right answer or an error, never another ans
   const PrivateFolder folder;
   const auto path = folder.path() / "index";
   write_index(sample(), path);
-  const std::string whole = bytes_of(path);
+  const std::string whole = read_bytes(path);
   const std::string answers = ask_everything(Index::open(path));
   std::mt19937 random(3);
   int refused = 0;
@@ -616,7 +610,7 @@ TEST_CASE("an index that lies under right checksums is read within its bounds") 
   const PrivateFolder folder;
   const auto path = folder.path() / "index";
   write_index(sample(), path);
-  const std::string whole = bytes_of(path);
+  const std::string whole = read_bytes(path);
   std::mt19937 random(4);
   for (int round = 0; round < 4000; ++round) {
     std::string bytes = whole;
@@ -641,7 +635,7 @@ TEST_CASE("every byte of an index may lie") {
   const auto path = folder.path() / "index";
   const IndexContents contents = small_sample();
   write_index(contents, path);
-  const std::string whole = bytes_of(path);
+  const std::string whole = read_bytes(path);
   const std::string answers = ask_everything(Index::open(path), contents);
   std::size_t refused = 0;
   std::size_t changed = 0;
@@ -669,7 +663,7 @@ TEST_CASE("a section may be cut short, empty, or somewhere else") {
   const auto path = folder.path() / "index";
   const IndexContents contents = small_sample();
   write_index(contents, path);
-  const std::string whole = bytes_of(path);
+  const std::string whole = read_bytes(path);
   index_format::Header header{};
   std::memcpy(&header, whole.data(), sizeof header);
   REQUIRE(header.section_count == 30);
@@ -712,7 +706,7 @@ TEST_CASE("names and numbers out of order are read within their bounds") {
   const auto path = folder.path() / "index";
   const IndexContents contents = sample();
   write_index(contents, path);
-  const std::string whole = bytes_of(path);
+  const std::string whole = read_bytes(path);
   index_format::Header header{};
   std::memcpy(&header, whole.data(), sizeof header);
   std::mt19937 random(6);
