@@ -14,7 +14,7 @@
 
 #include "platform/error.h"
 #include "platform/mapped_file.h"
-#include "tracer/elf/dynamic_imports.h"
+#include "tracer/elf/dynamic_symbols.h"
 
 namespace optrace {
 namespace {

@@ -2,7 +2,7 @@
 // and the code that is decoded to plan probes.
 #include "tests/fuzz/fuzz_input.h"
 #include "tracer/elf/branch_targets.h"
-#include "tracer/elf/dynamic_imports.h"
+#include "tracer/elf/dynamic_symbols.h"
 #include "tracer/elf/module_symbols.h"
 #include "tracer/elf/virtual_tables.h"
 #include "tracer/probes/probe_plan.h"

@@ -9,7 +9,7 @@
 
 #include "platform/installation.h"
 #include "platform/whole_file.h"
-#include "tracer/elf/dynamic_imports.h"
+#include "tracer/elf/dynamic_symbols.h"
 
 namespace optrace {
 namespace {

@@ -1,4 +1,4 @@
-#include "tracer/elf/dynamic_imports.h"
+#include "tracer/elf/dynamic_symbols.h"
 
 #include <algorithm>
 #include <cstddef>
