@@ -24,13 +24,14 @@ namespace {
 
 constexpr std::size_t kMaxImportLength = 4096;
 
-class ImportReader {
+class DynamicSymbols {
  public:
-  explicit ImportReader(const std::filesystem::path& path) : file_(path) {}
-
-  DynamicImports read() {
+  explicit DynamicSymbols(const std::filesystem::path& path) : file_(path) {
     read_headers();
     read_dynamic_section();
+  }
+
+  DynamicImports imports() {
     read_versions();
     DynamicImports imports;
     for (const std::uint64_t offset : needed_)
@@ -56,8 +57,42 @@ class ImportReader {
     return imports;
   }
 
+  std::string_view soname() const { return soname_ == 0 ? std::string_view() : text(soname_); }
+
+  /// Looks a name up in DT_GNU_HASH, as the dynamic linker does, but without its Bloom filter.
+  bool exports(std::string_view name) const {
+    const auto count = at<Elf64_Word>(gnu_hash_);
+    const auto first = at<Elf64_Word>(gnu_hash_ + sizeof(Elf64_Word));
+    const auto filters = at<Elf64_Word>(gnu_hash_ + 2 * sizeof(Elf64_Word));
+    if (gnu_hash_ == 0 || !count || !first || !filters || *count == 0) return false;
+    const std::uint64_t buckets =
+        gnu_hash_ + 4 * sizeof(Elf64_Word) + std::uint64_t{*filters} * sizeof(Elf64_Xword);
+    const std::uint64_t chains = buckets + std::uint64_t{*count} * sizeof(Elf64_Word);
+    const std::uint32_t hash = gnu_hash(name);
+    std::uint64_t symbol = at<Elf64_Word>(buckets + hash % *count * sizeof(Elf64_Word)).value_or(0);
+    if (symbol < *first) return false;  // An empty bucket.
+    for (;; ++symbol) {
+      const auto other = at<Elf64_Word>(chains + (symbol - *first) * sizeof(Elf64_Word));
+      if (!other) return false;
+      // The lowest bit marks the end of a chain.
+      if ((*other | 1U) == (hash | 1U) && is_exported(symbol, name)) return true;
+      if ((*other & 1U) != 0) return false;
+    }
+  }
+
  private:
   static constexpr unsigned kVersionMask = 0x7FFF;  // The highest bit marks a hidden symbol.
+
+  static std::uint32_t gnu_hash(std::string_view name) {
+    std::uint32_t hash = 5381;
+    for (const char c : name) hash = hash * 33 + static_cast<unsigned char>(c);
+    return hash;
+  }
+
+  bool is_exported(std::uint64_t number, std::string_view name) const {
+    const auto symbol = at<Elf64_Sym>(symbols_ + number * sizeof(Elf64_Sym));
+    return symbol && symbol->st_shndx != SHN_UNDEF && text(symbol->st_name) == name;
+  }
 
   [[noreturn]] void fail(const char* reason) const {
     throw Error(ExitStatus::usage,
@@ -93,6 +128,9 @@ class ImportReader {
       switch (entry->d_tag) {
         case DT_NEEDED:
           needed_.push_back(value);
+          break;
+        case DT_SONAME:
+          soname_ = value;
           break;
         case DT_STRTAB:
           texts_ = value;
@@ -191,6 +229,7 @@ class ImportReader {
   std::optional<Elf64_Phdr> dynamic_;
   // Values of the dynamic section, mostly addresses; 0 where the file has no such entry.
   std::vector<std::uint64_t> needed_;
+  std::uint64_t soname_ = 0;
   std::uint64_t texts_ = 0;
   std::uint64_t texts_size_ = 0;
   std::uint64_t symbols_ = 0;
@@ -205,7 +244,15 @@ class ImportReader {
 }  // namespace
 
 DynamicImports read_dynamic_imports(const std::filesystem::path& path) {
-  return ImportReader(path).read();
+  return DynamicSymbols(path).imports();
+}
+
+DynamicExports find_exports(const std::filesystem::path& path, const std::set<std::string>& names) {
+  const DynamicSymbols symbols(path);
+  DynamicExports exports{.soname = std::string(symbols.soname()), .found = {}};
+  for (const std::string& name : names)
+    if (symbols.exports(name)) exports.found.insert(name);
+  return exports;
 }
 
 }  // namespace optrace

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,5 +23,15 @@ struct DynamicImports {
 /// Reads the imports of the 64-bit x86-64 ELF file at `path`. All contents of the file are
 /// validated. Throws Error(usage) if it can't be read, is not such a file, or is corrupt.
 DynamicImports read_dynamic_imports(const std::filesystem::path& path);
+
+struct DynamicExports {
+  std::string soname;           ///< DT_SONAME; empty if there is none.
+  std::set<std::string> found;  ///< Those of the names that the file defines for others.
+};
+
+/// Looks up the names, of whatever version, in the hash table (DT_GNU_HASH) of the file at `path`,
+/// without reading its other symbols. A file without that table exports nothing. Throws like
+/// read_dynamic_imports().
+DynamicExports find_exports(const std::filesystem::path& path, const std::set<std::string>& names);
 
 }  // namespace optrace

@@ -168,7 +168,14 @@ class Build {
 
   const std::filesystem::path& cache() const { return cache_; }
 
+  /// Compiles the libraries, and caches them.
   BuiltLibraries make() {
+    BuiltLibraries built = compile_and_link();
+    if (!built.libraries.empty() && !cache_.empty()) keep(built);
+    return built;
+  }
+
+  BuiltLibraries compile_and_link() {
     folder_ = std::make_shared<const PrivateFolder>();
     contents_ = description_.contents(folder_->path());
     std::filesystem::create_directory(result());
@@ -177,9 +184,11 @@ class Build {
           description_, fmt::format("{} with {} failed ({}). $CXX selects another compiler.",
                                     description_.building, compiler_.string(), failure->said));
     }
-    BuiltLibraries built{.libraries = libraries(), .folder = folder_};
-    if (!cache_.empty()) keep(built);
-    return built;
+    return {.libraries = libraries(), .folder = folder_};
+  }
+
+  std::vector<std::filesystem::path> inputs() const {
+    return inputs_of_build(folder_->path(), compiler_);
   }
 
  private:
@@ -189,11 +198,7 @@ class Build {
     key.add(description_.key);
     key.add(std::to_string(description_.key_files.size()));
     for (const auto& file : description_.key_files) key.add(identity_of(file));
-    for (const auto* const list :
-         {&description_.standards, &description_.compile_flags, &description_.link_flags})
-      key.add(*list);
-    for (const char* const flag : kStandardLibrary) key.add(flag);
-    key.add_files_below(description_.sources);
+    key.add(source_key(description_));
     return key.hex();
   }
 
@@ -295,9 +300,9 @@ class Build {
 
   /// Caches the libraries, or leaves them in the build's own folder.
   void keep(BuiltLibraries& built) const {
-    const auto inputs = inputs_of_build(folder_->path(), compiler_);
-    built.not_kept = distrust_of_any(inputs);
-    const std::string list = describe_inputs(built.libraries, inputs, packages_);
+    const auto read = inputs();
+    built.not_kept = distrust_of_any(read);
+    const std::string list = describe_inputs(built.libraries, read, packages_);
     if (!built.not_kept.empty() || list.empty()) return;
     try {
       NewFolder kept(cache_);
@@ -321,6 +326,25 @@ class Build {
   BuildContents contents_;
 };
 
+/// Returns the prebuilt libraries that fit. If there are none, `why` gets the reason, a sentence.
+std::optional<Prebuilt> find_prebuilt(const BuildDescription& description, std::string& why) {
+  if (const char* const wish = std::getenv("OPTRACE_PREBUILT");
+      wish != nullptr && std::string_view(wish) == "0") {
+    why = "$OPTRACE_PREBUILT is 0.";
+    return std::nullopt;
+  }
+  const auto all = prebuilt_libraries(prebuilt_folder(description.cache));
+  const std::string source = source_key(description);
+  why = all.empty() ? "This optrace was built without any." : "All are of another optrace.";
+  for (const Prebuilt& prebuilt : all) {
+    if (prebuilt.source_key != source) continue;
+    const std::string misfit = description.misfit(prebuilt);
+    if (misfit.empty()) return prebuilt;
+    why = fmt::format("None fits: that of {} {}.", prebuilt.folder.filename().string(), misfit);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::filesystem::path> find_compiler() {
@@ -339,14 +363,48 @@ BuiltLibraries without_libraries(const BuildDescription& description, std::strin
   return {.missing = fmt::format("{} {}", description.lacks, why)};
 }
 
-BuiltLibraries find_or_build(const BuildDescription& description, const BuildProgress& progress) {
+std::string source_key(const BuildDescription& description) {
+  BuildKey key;
+  for (const auto* const list :
+       {&description.standards, &description.compile_flags, &description.link_flags})
+    key.add(*list);
+  for (const char* const flag : kStandardLibrary) key.add(flag);
+  key.add_files_below(description.sources);
+  return key.hex();
+}
+
+std::string why_not_prebuilt(const BuildDescription& description) {
+  std::string why;
+  return description.misfit && find_prebuilt(description, why) ? std::string() : why;
+}
+
+FreshBuild build_afresh(const BuildDescription& description) {
   const auto compiler = find_compiler();
-  if (!compiler) return without_libraries(description, kNoCompiler);
+  if (!compiler) return {.built = without_libraries(description, kNoCompiler)};
   Build build(description, *compiler);
-  if (auto built = build.cached()) return *std::move(built);
+  FreshBuild fresh{.built = build.compile_and_link()};
+  fresh.inputs = build.inputs();
+  return fresh;
+}
+
+BuiltLibraries find_or_build(const BuildDescription& description, const BuildProgress& progress) {
+  if (description.misfit) {
+    std::string ignored;
+    if (const auto prebuilt = find_prebuilt(description, ignored)) {
+      BuiltLibraries found{.prebuilt = prebuilt->folder.filename().string()};
+      for (const std::string& library : prebuilt->libraries)
+        found.libraries.push_back(prebuilt->folder / library);
+      return found;
+    }
+  }
+  const auto compiler = find_compiler();
+  if (compiler)
+    if (auto built = Build(description, *compiler).cached()) return *std::move(built);
   if (description.obstacle)
     if (const std::string why = description.obstacle(); !why.empty())
       return without_libraries(description, why);
+  if (!compiler) return without_libraries(description, kNoCompiler);
+  Build build(description, *compiler);
   const BuildLock lock(build.cache());
   if (!lock.take()) {
     progress(fmt::format("waiting for another optrace that is {}", description.progress));

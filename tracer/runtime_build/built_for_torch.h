@@ -14,6 +14,7 @@
 
 #include "platform/private_folder.h"
 #include "tracer/runtime_build/build_steps.h"
+#include "tracer/runtime_build/prebuilt.h"
 
 namespace optrace {
 
@@ -30,6 +31,8 @@ struct BuiltLibraries {
   std::shared_ptr<const PrivateFolder> folder{};  ///< Contains libraries that can't be cached.
   /// If they are not cached because of the files that they were built from: the reason.
   std::string not_kept{};
+  /// The name of the prebuilt libraries, such as "torch-2.7.0"; empty if they were compiled.
+  std::string prebuilt{};
 
   /// Returns the only library; an empty path if there is none.
   std::filesystem::path library() const;
@@ -76,20 +79,40 @@ struct BuildDescription {
   std::vector<std::string> compile_flags{};
   std::vector<std::string> link_flags{};
 
+  /// Returns why prebuilt libraries of this description's source don't fit the torch, as the
+  /// predicate of a sentence; empty if they fit. Null if there are none for this description.
+  std::function<std::string(const Prebuilt& prebuilt)> misfit{};
   /// Called if nothing is cached: returns why nothing can be built, in sentences; empty if it can.
   std::function<std::string()> obstacle{};
   /// Called after that. May write files into the folder.
   std::function<BuildContents(const std::filesystem::path& folder)> contents{};
 };
 
-/// Returns the libraries from the user's cache if they are there, and all that they depend on is
-/// unchanged: the description, the compiler, and the contents of all files that the compiler read.
-/// Otherwise builds them with the user's C++ compiler ($CXX, else g++, c++ or clang++) and caches
-/// them, unless users other than the command's own and root could have changed an input. If another
+/// Returns prebuilt libraries that fit the torch, unless $OPTRACE_PREBUILT is 0. Otherwise returns
+/// the libraries from the user's cache if they are there, and all that they depend on is unchanged:
+/// the description, the compiler, and the contents of all files that the compiler read. Otherwise
+/// builds them with the user's C++ compiler ($CXX, else g++, c++ or clang++) and caches them,
+/// unless users other than the command's own and root could have changed an input. If another
 /// process is building for the same cache folder, it waits for that one first. If they
 /// can't be built, `missing` has the reason. Throws Error(interrupted) after a signal, if an
 /// InterruptGuard lives.
 BuiltLibraries find_or_build(const BuildDescription& description, const BuildProgress& progress);
+
+/// Returns why no prebuilt libraries fit the torch, a sentence; empty if some fit.
+std::string why_not_prebuilt(const BuildDescription& description);
+
+/// Returns a hash over the description's source and flags: over all that its libraries are made of,
+/// less what belongs to the machine or to the torch.
+std::string source_key(const BuildDescription& description);
+
+/// Libraries that were just compiled, whatever is cached, and are not cached.
+struct FreshBuild {
+  BuiltLibraries built{};
+  std::vector<std::filesystem::path> inputs{};  ///< inputs_of_build()
+};
+
+/// Compiles the libraries like find_or_build().
+FreshBuild build_afresh(const BuildDescription& description);
 
 /// Returns the user's C++ compiler: $CXX, else g++, c++ or clang++, as a shell would find it.
 std::optional<std::filesystem::path> find_compiler();

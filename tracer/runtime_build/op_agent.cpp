@@ -1,6 +1,8 @@
 #include "tracer/runtime_build/op_agent.h"
 
 #include <array>
+#include <exception>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -16,6 +18,7 @@
 #include "platform/json_reader.h"
 #include "platform/mapped_file.h"
 #include "platform/torch_version.h"
+#include "tracer/elf/dynamic_symbols.h"
 
 namespace optrace {
 namespace {
@@ -24,6 +27,9 @@ constexpr std::array kOpAgentSources = {
     "op_records.cpp",   "library_calls.cpp",    "blas_calls.cpp",       "onednn_calls.cpp",
     "tensor_facts.cpp", "tensor_journal.cpp",   "python_variables.cpp", "saved_variables.cpp",
     "tensor_swaps.cpp", "python_functions.cpp", "tensor_search.cpp"};
+
+// The libraries of torch that the agent calls.
+constexpr std::array kTorchLibraries = {"libc10.so", "libtorch_cpu.so"};
 
 /// Returns the value of _GLIBCXX_USE_CXX11_ABI that torch was built with, derived from the mangled
 /// std::string in libc10's own functions; nullopt if that is not a torch.
@@ -59,15 +65,47 @@ BuildContents contents_for(const std::filesystem::path& torch_folder,
   BuildContents contents{.includes = {"-isystem", (torch_folder / "include").string()},
                          .libraries = {std::move(library)}};
   // Linked, so that the process's own libraries are found: nothing else makes them visible.
-  for (const char* const torch_library : {"libc10.so", "libtorch_cpu.so"})
+  for (const char* const torch_library : kTorchLibraries)
     contents.linked_with.push_back((torch_folder / "lib" / torch_library).string());
   return contents;
 }
 
+/// The rule by which a prebuilt agent fits a torch: the headers that it was compiled with have the
+/// same contents there, and the torch exports all that it imports.
+class PrebuiltRule {
+ public:
+  explicit PrebuiltRule(const std::filesystem::path& torch_folder)
+      : library_folder_(torch_folder / "lib"), hashes_(torch_folder / "include") {}
+
+  std::string misfit(const Prebuilt& prebuilt) {
+    if (hashes_.of(prebuilt.headers) != prebuilt.headers_hash) return "has other headers";
+    try {
+      return missing_symbol(prebuilt.folder / prebuilt.libraries.front());
+    } catch (const std::exception& error) {
+      return fmt::format("can't be compared ({})", error.what());
+    }
+  }
+
+ private:
+  std::string missing_symbol(const std::filesystem::path& agent) const {
+    std::set<std::string> wanted;
+    for (const DynamicImport& symbol : read_dynamic_imports(agent).symbols)
+      if (!symbol.weak && symbol.version.empty()) wanted.insert(symbol.name);
+    for (const char* const library : kTorchLibraries) {
+      const DynamicExports exports = find_exports(library_folder_ / library, wanted);
+      if (exports.soname != library) return fmt::format("needs a library named {}", library);
+      for (const std::string& name : exports.found) wanted.erase(name);
+    }
+    return wanted.empty() ? "" : fmt::format("needs a function named {}", *wanted.begin());
+  }
+
+  std::filesystem::path library_folder_;
+  HeaderHashes hashes_;
+};
+
 }  // namespace
 
-BuiltLibraries find_or_build_op_agent(const std::filesystem::path& torch_folder,
-                                      const BuildProgress& progress) {
+BuildDescription op_agent_description(const std::filesystem::path& torch_folder) {
   BuildDescription build{
       .lacks =
           "The trace lacks op records: arguments, results, and why the dispatcher chose a kernel.",
@@ -84,15 +122,27 @@ BuiltLibraries find_or_build_op_agent(const std::filesystem::path& torch_folder,
   const auto version = read_torch_version(torch_folder);
   const auto abi = string_abi(torch_folder);
   if (!version || !abi || !has_headers(torch_folder)) {
-    return without_libraries(
-        build, fmt::format("{} has no C++ headers, or those of another version: install a "
-                           "release wheel of torch.",
-                           torch_folder.string()));
+    build.obstacle = [torch_folder] {
+      return fmt::format(
+          "{} has no C++ headers, or those of another version: install a release wheel of torch.",
+          torch_folder.string());
+    };
+    return build;
   }
   build.key = {version->text};
   build.compile_flags.push_back(fmt::format("-D_GLIBCXX_USE_CXX11_ABI={}", *abi));
-  build.contents = [&](const auto&) { return contents_for(torch_folder, build.sources); };
-  return find_or_build(build, progress);
+  build.misfit = [rule = std::make_shared<PrebuiltRule>(torch_folder)](const Prebuilt& prebuilt) {
+    return rule->misfit(prebuilt);
+  };
+  build.contents = [torch_folder, sources = build.sources](const auto&) {
+    return contents_for(torch_folder, sources);
+  };
+  return build;
+}
+
+BuiltLibraries find_or_build_op_agent(const std::filesystem::path& torch_folder,
+                                      const BuildProgress& progress) {
+  return find_or_build(op_agent_description(torch_folder), progress);
 }
 
 std::vector<std::string> recorded_ops(const std::vector<std::string>& op_records) {

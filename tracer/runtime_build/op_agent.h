@@ -8,9 +8,12 @@
 
 namespace optrace {
 
-/// Returns the library that records ops in a traced process (tracer/in_process/op_records/), built
-/// for the torch in `torch_folder` (site-packages/torch). Building it takes about ten seconds and
-/// is reported to `progress`. Throws like find_or_build().
+/// Describes the library that records ops in a traced process (tracer/in_process/op_records/), for
+/// the torch in `torch_folder` (site-packages/torch).
+BuildDescription op_agent_description(const std::filesystem::path& torch_folder);
+
+/// Returns that library. Compiling it, if no prebuilt one fits, takes a minute of processor time
+/// and is reported to `progress`. Throws like find_or_build().
 BuiltLibraries find_or_build_op_agent(const std::filesystem::path& torch_folder,
                                       const BuildProgress& progress);
 
