@@ -13,7 +13,7 @@ CONFIGURE = cmake $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=
 # Ninja, with an estimate of the time that is left. The recipe adds the word for a step that is done.
 NINJA = setup/with-estimate.py
 
-.PHONY: help run test verify check packages test-packages verify-packages interpreter setup reference product wheel build compiled compiled-product newest pythons sanitize sanitized-build sanitized-first fuzz stress neighbours neighbours-venv pytorch-tests matrix bench sweep index docs docs-venv diagram format lint-venv lint analyze clean
+.PHONY: help run test verify check packages test-packages verify-packages interpreter setup reference product prebuilt wheel build compiled compiled-product newest pythons sanitize sanitized-build sanitized-first fuzz stress neighbours neighbours-venv pytorch-tests matrix bench sweep index docs docs-venv diagram format lint-venv lint analyze clean
 
 help:
 	@echo 'make run       set everything up and run optrace conv2d'
@@ -21,6 +21,7 @@ help:
 	@echo 'make verify    everything else that CI holds: sanitizers, lint, docs, long tests'
 	@echo 'make check     the tests that find most mistakes: unit tests and a few traces'
 	@echo 'make build     set everything up, build build/optrace, and put its module into .venv'
+	@echo 'make prebuilt  the libraries for each released torch that make wheel packs'
 	@echo 'make wheel     wheels for pip in dist/, for each CPython from 3.9 on that is found'
 	@echo 'make pythons   environments of other Pythons with the reference torch, 1.5 GB each'
 	@echo 'make sanitize  unit tests under AddressSanitizer and UndefinedBehaviorSanitizer'
@@ -72,14 +73,24 @@ compiled compiled-product: interpreter
 	@$(NINJA) compiled cmake --build --preset release -- -j $(JOBS) \
 	  $(if $(filter compiled-product,$@),product)
 
+# $(call prebuild,VENV): what optrace has ready for the torch of an environment.
+PREBUILT = build/lib/optrace/prebuilt
+prebuild = build/optrace-prebuild $(PREBUILT) $(1)/lib/python3*/site-packages/torch >/dev/null
+
 # Downloads and builds run at the same time, since they need different resources.
 build: packages
 	@$(MAKE) --no-print-directory -j 2 setup compiled
 	@.venv/bin/python setup/install-module.py build
+	@$(call prebuild,.venv)
 
 product: packages
 	@$(MAKE) --no-print-directory -j 2 reference compiled-product
 	@.venv/bin/python setup/install-module.py build
+	@$(call prebuild,.venv)
+
+# The same for every released torch, about ten minutes; their headers are downloaded.
+prebuilt: product
+	@UV_CACHE_DIR=.setup/uv-cache .venv/bin/python setup/make-prebuilt.py build
 
 # One with the Python module for each CPython that is on this machine, and one without.
 wheel: product
@@ -101,12 +112,14 @@ sanitize: setup sanitized-build
 
 test: test-packages
 	@$(MAKE) --no-print-directory -j 3 build newest sanitized-first
+	@$(call prebuild,.venv-newest)
 	@.venv/bin/python -B tests/run.py build -LE verify
 
 # UNTIL: the time in seconds since 1970 at which to stop; what was not run is listed.
 UNTIL ?=
 verify: verify-packages
 	@$(MAKE) --no-print-directory -j 4 build newest sanitized-build lint-venv docs-venv
+	@$(call prebuild,.venv-newest)
 	@.venv/bin/python -B tests/run.py build -L verify $(if $(UNTIL),--until $(UNTIL))
 
 # What most changes can break; `make test` has everything.

@@ -61,8 +61,18 @@ DoctorCheck check_compiler() {
 
 DoctorCheck test_op_records(const InstalledTorch& torch, const DoctorProgress& progress) {
   DoctorCheck check{.id = "op records"};
-  add_outcome(find_or_build_op_agent(torch.folder, progress),
-              "the library that records arguments, results and dispatch keys is built", check);
+  const BuiltLibraries agent = find_or_build_op_agent(torch.folder, progress);
+  const std::string how = agent.prebuilt.empty()
+                              ? fmt::format("compiled for this torch. {}",
+                                            why_not_prebuilt(op_agent_description(torch.folder)))
+                              : fmt::format("prebuilt, that of {}", agent.prebuilt);
+  add_outcome(
+      agent,
+      fmt::format("the library that records arguments, results and dispatch keys is {}", how),
+      check);
+  check.facts = {{"agent", agent.libraries.empty()  ? "none"
+                           : agent.prebuilt.empty() ? "compiled"
+                                                    : "prebuilt"}};
   return check;
 }
 

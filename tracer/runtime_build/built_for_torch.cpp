@@ -391,10 +391,11 @@ BuiltLibraries find_or_build(const BuildDescription& description, const BuildPro
   if (description.misfit) {
     std::string ignored;
     if (const auto prebuilt = find_prebuilt(description, ignored)) {
-      BuiltLibraries found{.prebuilt = prebuilt->folder.filename().string()};
-      for (const std::string& library : prebuilt->libraries)
-        found.libraries.push_back(prebuilt->folder / library);
-      return found;
+      PrebuiltFiles files = files_of(*prebuilt, build_cache(description.cache));
+      if (!files.libraries.empty())
+        return {.libraries = std::move(files.libraries),
+                .folder = std::move(files.folder),
+                .prebuilt = prebuilt->folder.filename().string()};
     }
   }
   const auto compiler = find_compiler();
@@ -416,7 +417,7 @@ BuiltLibraries find_or_build(const BuildDescription& description, const BuildPro
 }
 
 std::string not_kept_warning(const BuiltLibraries& built) {
-  if (!built.folder) return {};
+  if (!built.folder || !built.prebuilt.empty()) return {};
   const std::string problem = built.not_kept.empty() ? cache_problem() : built.not_kept + ".";
   return fmt::format(
       "The libraries compiled for this torch can't be cached and are compiled again in each run, "

@@ -80,17 +80,15 @@ class PrebuiltRule {
   std::string misfit(const Prebuilt& prebuilt) {
     if (hashes_.of(prebuilt.headers) != prebuilt.headers_hash) return "has other headers";
     try {
-      return missing_symbol(prebuilt.folder / prebuilt.libraries.front());
+      return missing_symbol(prebuilt.imports);
     } catch (const std::exception& error) {
       return fmt::format("can't be compared ({})", error.what());
     }
   }
 
  private:
-  std::string missing_symbol(const std::filesystem::path& agent) const {
-    std::set<std::string> wanted;
-    for (const DynamicImport& symbol : read_dynamic_imports(agent).symbols)
-      if (!symbol.weak && symbol.version.empty()) wanted.insert(symbol.name);
+  std::string missing_symbol(const std::vector<std::string>& imports) const {
+    std::set<std::string> wanted(imports.begin(), imports.end());
     for (const char* const library : kTorchLibraries) {
       const DynamicExports exports = find_exports(library_folder_ / library, wanted);
       if (exports.soname != library) return fmt::format("needs a library named {}", library);

@@ -1,3 +1,5 @@
+// optrace-prebuild --pack FOLDER...: compresses the prebuilt libraries of these kinds.
+//
 // optrace-prebuild FOLDER TORCH...: makes the prebuilt libraries (tracer/runtime_build/prebuilt.h)
 // for torches (site-packages/torch) in FOLDER. Of a torch, it needs include/, version.py and
 // lib/libc10.so. It prints a line of JSON for each torch: its name, what its op-record agent
@@ -132,6 +134,14 @@ std::vector<std::filesystem::path> headers_of(const FreshBuild& build,
   return headers;
 }
 
+/// Returns what a library imports of torch, whose symbols have no version.
+std::vector<std::string> imports_of(const std::filesystem::path& library) {
+  std::vector<std::string> imports;
+  for (const DynamicImport& symbol : read_dynamic_imports(library).symbols)
+    if (!symbol.weak && symbol.version.empty()) imports.push_back(symbol.name);
+  return imports;
+}
+
 /// Builds the agent for a torch into a folder of that name.
 Prebuilt build_op_agent(const std::filesystem::path& torch, BuildDescription description,
                         const std::filesystem::path& folder) {
@@ -144,6 +154,7 @@ Prebuilt build_op_agent(const std::filesystem::path& torch, BuildDescription des
   prebuilt.libraries = {library.filename()};
   prebuilt.headers = headers_of(fresh, torch);
   prebuilt.headers_hash = HeaderHashes(torch / "include").of(prebuilt.headers);
+  prebuilt.imports = imports_of(library);
   std::filesystem::create_directories(folder);
   write_file(folder / library.filename(), read_file(library).value_or(""));
   describe_prebuilt(prebuilt);
@@ -191,12 +202,19 @@ void prebuild(const std::filesystem::path& folder, const std::filesystem::path& 
 int main(int count, char** arguments) {
   const std::vector<std::string> words(arguments + 1, arguments + count);
   if (words.size() < 2) {
-    fmt::print(stderr, "usage: optrace-prebuild FOLDER TORCH...\n");
+    fmt::print(
+        stderr,
+        "usage: optrace-prebuild FOLDER TORCH...\n       optrace-prebuild --pack FOLDER...\n");
     return static_cast<int>(optrace::ExitStatus::usage);
   }
   try {
-    for (std::size_t i = 1; i < words.size(); ++i)
-      optrace::prebuild(words[0], std::filesystem::canonical(words[i]));
+    for (std::size_t i = 1; i < words.size(); ++i) {
+      if (words[0] == "--pack") {
+        optrace::pack_prebuilt(words[i]);
+      } else {
+        optrace::prebuild(words[0], std::filesystem::canonical(words[i]));
+      }
+    }
   } catch (const optrace::Error& error) {
     fmt::print(stderr, "optrace-prebuild: {}. {}\n", error.what(), error.remedy());
     return static_cast<int>(error.status());

@@ -1,20 +1,28 @@
 #include "tracer/runtime_build/prebuilt.h"
 
 #include <algorithm>
+#include <charconv>
+#include <optional>
 #include <system_error>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <xxhash.h>
+#include <zstd.h>
 
+#include "platform/error.h"
 #include "platform/installation.h"
 #include "platform/json_reader.h"
 #include "platform/whole_file.h"
+#include "tracer/runtime_build/cached_folder.h"
 
 namespace optrace {
 namespace {
 
 constexpr const char* kDescription = "prebuilt.json";
+// A zstd frame: for each library `FOLDER/NAME SIZE`, a line feed, and its bytes.
+constexpr const char* kPack = "libraries.zst";
+constexpr std::size_t kMaxUnpacked = std::size_t{256} << 20;
 
 std::string hash_of(std::string_view bytes) {
   const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
@@ -29,13 +37,92 @@ std::optional<Prebuilt> read_prebuilt(const std::filesystem::path& folder) {
     Prebuilt prebuilt{.folder = folder};
     json.at("source_key").get_to(prebuilt.source_key);
     json.at("libraries").get_to(prebuilt.libraries);
+    json.at("libraries_hash").get_to(prebuilt.libraries_hash);
     for (const auto& header : json.at("headers"))
       prebuilt.headers.emplace_back(header.get<std::string>());
     json.at("headers_hash").get_to(prebuilt.headers_hash);
+    json.at("imports").get_to(prebuilt.imports);
     return prebuilt;
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }
+}
+
+std::string name_in_pack(const Prebuilt& prebuilt, const std::string& library) {
+  return (prebuilt.folder.filename() / library).string();
+}
+
+std::string compressed(const std::string& bytes) {
+  std::string result(ZSTD_compressBound(bytes.size()), '\0');
+  const std::size_t size =
+      ZSTD_compress(result.data(), result.size(), bytes.data(), bytes.size(), ZSTD_maxCLevel());
+  result.resize(ZSTD_isError(size) != 0 ? 0 : size);
+  return result;
+}
+
+/// Returns the bytes of a zstd frame; empty if it is damaged or too large.
+std::string decompressed(const std::string& bytes) {
+  const unsigned long long size = ZSTD_getFrameContentSize(bytes.data(), bytes.size());
+  if (size > kMaxUnpacked) return {};  // This includes the numbers for errors.
+  std::string result(size, '\0');
+  if (ZSTD_decompress(result.data(), result.size(), bytes.data(), bytes.size()) != size) return {};
+  return result;
+}
+
+/// Returns the libraries of a pack by their names there.
+std::map<std::string, std::string> read_pack(const std::filesystem::path& path) {
+  std::map<std::string, std::string> files;
+  const std::string bytes = decompressed(read_file(path).value_or(""));
+  std::string_view rest = bytes;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    const std::string_view line = rest.substr(0, end);
+    const std::size_t blank = std::min(line.rfind(' '), line.size());
+    std::size_t size = 0;
+    std::from_chars(line.data() + std::min(blank + 1, line.size()), line.data() + line.size(),
+                    size);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    files.emplace(line.substr(0, blank), rest.substr(0, size));
+    rest.remove_prefix(std::min(size, rest.size()));
+  }
+  return files;
+}
+
+/// Returns the paths of the libraries if they are in `folder` and are undamaged; else nothing.
+std::vector<std::filesystem::path> undamaged(const Prebuilt& prebuilt,
+                                             const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> paths;
+  std::string bytes;
+  for (const std::string& library : prebuilt.libraries) {
+    paths.push_back(folder / library);
+    const auto content = read_file(paths.back());
+    if (!content) return {};
+    bytes += *content;
+  }
+  if (hash_of(bytes) != prebuilt.libraries_hash) return {};
+  return paths;
+}
+
+void unpack(const Prebuilt& prebuilt, const std::filesystem::path& folder) {
+  const auto files = read_pack(prebuilt.folder.parent_path() / kPack);
+  for (const std::string& library : prebuilt.libraries)
+    if (const auto file = files.find(name_in_pack(prebuilt, library)); file != files.end())
+      write_file(folder / library, file->second);
+}
+
+/// Unpacks the libraries into a folder of the cache, which is complete or missing at any time.
+/// Returns their paths; nothing if the cache can't be written to.
+std::vector<std::filesystem::path> unpack_into_cache(const Prebuilt& prebuilt,
+                                                     const std::filesystem::path& cache) {
+  const auto folder = cache / prebuilt.libraries_hash;
+  try {
+    NewFolder unpacked(cache);
+    unpack(prebuilt, unpacked.path());
+    unpacked.replace(folder);
+  } catch (const Error&) {
+    return {};
+  }
+  return undamaged(prebuilt, folder);
 }
 
 }  // namespace
@@ -53,14 +140,45 @@ std::vector<Prebuilt> prebuilt_libraries(const std::filesystem::path& folder) {
   return found;
 }
 
-void describe_prebuilt(const Prebuilt& prebuilt) {
+void describe_prebuilt(Prebuilt& prebuilt) {
+  std::string bytes;
+  for (const std::string& library : prebuilt.libraries)
+    bytes += read_file(prebuilt.folder / library).value_or("");
+  prebuilt.libraries_hash = hash_of(bytes);
   nlohmann::json headers = nlohmann::json::array();
   for (const auto& header : prebuilt.headers) headers.push_back(header.string());
-  const nlohmann::json json{{"source_key", prebuilt.source_key},
-                            {"libraries", prebuilt.libraries},
-                            {"headers", std::move(headers)},
-                            {"headers_hash", prebuilt.headers_hash}};
+  const nlohmann::json json{
+      {"source_key", prebuilt.source_key},         {"libraries", prebuilt.libraries},
+      {"libraries_hash", prebuilt.libraries_hash}, {"headers", std::move(headers)},
+      {"headers_hash", prebuilt.headers_hash},     {"imports", prebuilt.imports}};
   write_file(prebuilt.folder / kDescription, json.dump(1) + "\n");
+}
+
+void pack_prebuilt(const std::filesystem::path& folder) {
+  std::string bytes;
+  std::vector<std::filesystem::path> packed;
+  for (const Prebuilt& prebuilt : prebuilt_libraries(folder)) {
+    for (const std::string& library : prebuilt.libraries) {
+      packed.push_back(prebuilt.folder / library);
+      const std::string content = read_file(packed.back()).value_or("");
+      bytes += fmt::format("{} {}\n", name_in_pack(prebuilt, library), content.size());
+      bytes += content;
+    }
+  }
+  write_file(folder / kPack, compressed(bytes));
+  for (const auto& library : packed) std::filesystem::remove(library);
+}
+
+PrebuiltFiles files_of(const Prebuilt& prebuilt, const std::filesystem::path& cache) {
+  if (auto here = undamaged(prebuilt, prebuilt.folder); !here.empty()) return {std::move(here)};
+  if (!cache.empty()) {
+    auto kept = undamaged(prebuilt, cache / prebuilt.libraries_hash);
+    if (kept.empty()) kept = unpack_into_cache(prebuilt, cache);
+    if (!kept.empty()) return {std::move(kept)};
+  }
+  const auto folder = std::make_shared<const PrivateFolder>();
+  unpack(prebuilt, folder->path());
+  return {undamaged(prebuilt, folder->path()), folder};
 }
 
 const std::string& HeaderHashes::of(const std::filesystem::path& header) {

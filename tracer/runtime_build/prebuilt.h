@@ -2,11 +2,13 @@
 
 #include <filesystem>
 #include <map>
-#include <optional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "platform/private_folder.h"
 
 namespace optrace {
 
@@ -16,13 +18,19 @@ namespace optrace {
 // don't count, so that other builds of a release, and releases with the same headers, have one,
 // too.
 
-/// A folder with prebuilt libraries, which its file prebuilt.json describes.
+// Each kind of library (BuildDescription::cache) has a folder, with a folder for each torch, whose
+// file prebuilt.json describes its libraries. In a package, one compressed file of the kind's
+// folder has the libraries, because those of different torches are much alike.
+
+/// Prebuilt libraries, as prebuilt.json describes them.
 struct Prebuilt {
   std::filesystem::path folder{};
   std::string source_key{};                      ///< source_key() of their description.
   std::vector<std::string> libraries{};          ///< File names, in load order.
+  std::string libraries_hash{};                  ///< Over their contents, 32 hex digits.
   std::vector<std::filesystem::path> headers{};  ///< Relative to the torch's include folder.
   std::string headers_hash{};                    ///< HeaderHashes::of() these.
+  std::vector<std::string> imports{};            ///< Symbols that the torch must export.
 };
 
 /// Returns the folder with the prebuilt libraries of this kind (BuildDescription::cache).
@@ -31,8 +39,23 @@ std::filesystem::path prebuilt_folder(std::string_view kind);
 /// Returns the prebuilt libraries in the folders in `folder`, sorted by name.
 std::vector<Prebuilt> prebuilt_libraries(const std::filesystem::path& folder);
 
-/// Writes the description of libraries into their folder. Throws like OutputFile.
-void describe_prebuilt(const Prebuilt& prebuilt);
+/// Writes the description of libraries, which are in their folder, and sets its libraries_hash.
+/// Throws like OutputFile.
+void describe_prebuilt(Prebuilt& prebuilt);
+
+/// Moves all libraries below a kind's folder into one compressed file. Throws like OutputFile.
+void pack_prebuilt(const std::filesystem::path& folder);
+
+/// Prebuilt libraries that can be loaded.
+struct PrebuiltFiles {
+  std::vector<std::filesystem::path> libraries{};  ///< In load order; empty if they are damaged.
+  /// Contains the libraries if there is no cache for what a package has compressed.
+  std::shared_ptr<const PrivateFolder> folder{};
+};
+
+/// Returns the libraries, which the first call for a package decompresses into `cache`, a folder.
+/// Without a cache (empty), each call decompresses them.
+PrebuiltFiles files_of(const Prebuilt& prebuilt, const std::filesystem::path& cache);
 
 /// Hashes lists of headers of one torch. Reads each file once.
 class HeaderHashes {

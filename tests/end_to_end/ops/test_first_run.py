@@ -15,7 +15,6 @@ import re
 import pytest
 
 from report_frames import frames
-from usual_cache import copy_caches
 
 PROGRAMS = pathlib.Path(__file__).resolve().parents[2] / "programs"
 # Functions reached through tables, boxed calls, other threads and exceptions.
@@ -38,27 +37,10 @@ def chosen():
     return wanted
 
 
-@pytest.fixture(scope="session")
-def op_agent(optrace, python, tmp_path_factory):
-    """Makes sure that the op agent is built, which takes long and doesn't affect the results."""
-    ended = optrace("run", "--python", python, "-o", tmp_path_factory.mktemp("builds") / "report",
-                    "-c", "import torch", timeout=300)
-    assert ended.returncode == 0, ended.stderr
-
-
-@pytest.fixture
-def empty_cache(op_agent, tmp_path):
-    """An XDG_CACHE_HOME that has the op agent but nothing that depends on earlier programs."""
-    folder = tmp_path / "cache"
-    folder.mkdir(mode=0o700)
-    copy_caches(folder / "optrace", ["op-agents"])
-    return folder
-
-
 @pytest.mark.parametrize("name", chosen())
-def test_the_first_run_is_as_true_as_later_ones(optrace, python, build, run_program, empty_cache,
-                                                tmp_path, name):
-    environment = {"XDG_CACHE_HOME": empty_cache, "OPTRACE_CACHE_DIR": None,
+def test_the_first_run_is_as_true_as_later_ones(optrace, python, build, run_program, tmp_path,
+                                                name):
+    environment = {"XDG_CACHE_HOME": tmp_path / "cache", "OPTRACE_CACHE_DIR": None,
                    # load_inline builds its extension only once.
                    "TORCH_EXTENSIONS_DIR": build / "torch_extensions"}
     program = PROGRAMS / f"{name}.py"

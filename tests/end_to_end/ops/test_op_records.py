@@ -11,7 +11,6 @@ import textwrap
 import pytest
 
 from report_frames import frames
-from usual_cache import kept_agents
 
 
 def calls(report, op):
@@ -140,13 +139,6 @@ def assert_no_library_of_its_own(library):
     assert "std::locale::" not in defined and "std::ostream::" not in defined
 
 
-def test_the_agent_is_kept_where_only_the_user_may_read(traced):
-    built = kept_agents()
-    assert built
-    for folder in built:
-        assert_no_library_of_its_own(assert_private(folder))
-
-
 @pytest.fixture
 def compiler_with_its_own_library(tmp_path):
     """A compiler that links libstdc++ statically, as those do that are installed apart."""
@@ -156,15 +148,31 @@ def compiler_with_its_own_library(tmp_path):
     return compiler
 
 
+def symbols(library, which):
+    listed = subprocess.run(["nm", "--dynamic", f"--{which}-only", "--format=posix", library],
+                            check=True, capture_output=True, text=True).stdout
+    return {line.split()[0] for line in listed.splitlines()}
+
+
+def calls_of_torch(agent):
+    """What an agent imports of torch, whose symbols have no version."""
+    return {name for name in symbols(agent, "undefined") if "@" not in name}
+
+
+def functions_for_optrace(agent):
+    return {name for name in symbols(agent, "defined") if name.startswith("optrace")}
+
+
 @pytest.mark.verify
-def test_agent_is_built_once_by_several_at_once(optrace, python, tmp_path,
+def test_agent_is_built_once_by_several_at_once(optrace, python, tmp_path, build,
                                                 compiler_with_its_own_library):
+    """What is compiled here is the same agent as the prebuilt one."""
     cache = tmp_path / "cache"
 
     def trace(number):
         report = tmp_path / f"{number}.json"
         result = optrace("add", "--python", python, "--format", "json", "-o", report,
-                         environment={"OPTRACE_CACHE_DIR": cache,
+                         environment={"OPTRACE_CACHE_DIR": cache, "OPTRACE_PREBUILT": "0",
                                       "CXX": compiler_with_its_own_library}, timeout=400)
         assert result.returncode == 0, result.stderr
         return json.loads(report.read_text())
@@ -177,7 +185,11 @@ def test_agent_is_built_once_by_several_at_once(optrace, python, tmp_path,
     built = library.stat().st_mtime_ns
     trace(3)
     assert library.stat().st_mtime_ns == built
-    assert_no_library_of_its_own(library)
+    prebuilt = build / "lib/optrace/prebuilt/op-agents/torch-2.6.0/liboptrace_ops.so"
+    for agent in (library, prebuilt):
+        assert_no_library_of_its_own(agent)
+    assert calls_of_torch(prebuilt) == calls_of_torch(library) and len(calls_of_torch(library)) > 20
+    assert functions_for_optrace(prebuilt) == functions_for_optrace(library)
 
 
 @pytest.fixture(scope="module")
@@ -190,7 +202,8 @@ def test_without_a_compiler_the_trace_says_what_it_lacks(optrace, python, tmp_pa
                                                          cache_without_agent):
     trace, nothing = tmp_path / "add.trace", tmp_path / "empty"
     nothing.mkdir()
-    environment = {"PATH": nothing, "CXX": None, "OPTRACE_CACHE_DIR": cache_without_agent}
+    environment = {"PATH": nothing, "CXX": None, "OPTRACE_PREBUILT": "0",
+                   "OPTRACE_CACHE_DIR": cache_without_agent}
     result = optrace("add", "--python", python, "--trace", trace, environment=environment,
                      timeout=400)
     assert result.returncode == 0, result.stderr
@@ -207,7 +220,8 @@ def test_a_compiler_that_fails_is_named(optrace, python, tmp_path, cache_without
     compiler.write_text("#!/bin/sh\necho 'x.cpp:1: error: this is none' >&2\nexit 1\n")
     compiler.chmod(0o700)
     result = optrace("add", "--python", python, timeout=400,
-                     environment={"CXX": compiler, "OPTRACE_CACHE_DIR": cache_without_agent})
+                     environment={"CXX": compiler, "OPTRACE_PREBUILT": "0",
+                                  "OPTRACE_CACHE_DIR": cache_without_agent})
     assert result.returncode == 0, result.stderr
     assert "this is none" in result.stdout + result.stderr
     assert os.listdir(cache_without_agent / "op-agents") == []

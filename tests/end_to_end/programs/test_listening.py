@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from attach_target import SOON, wait_until
-from usual_cache import copy_caches
+from usual_cache import copy_plans
 
 INTERRUPTED = 130
 BACKLOG = 8
@@ -140,7 +140,7 @@ def is_polling(pid):
 
 def test_ctrl_c_ends_attaching_to_one_that_is_silent(optrace, python, tmp_path):
     """The timeout of attaching is longer than the test waits, so only the signal can end it."""
-    copy_caches(tmp_path)
+    copy_plans(tmp_path)
     folder = tmp_path / "listening"
     folder.mkdir(mode=0o700)
     environment = {**os.environ, "OPTRACE_CACHE_DIR": str(tmp_path)}

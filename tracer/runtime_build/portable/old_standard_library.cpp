@@ -38,9 +38,15 @@ void construct_stream(void* stream) {
   new (stream) std::ostringstream(std::ios_base::out);
 }
 
-// GCC 11: std::stringbuf::str() &&. The older function, which copies, has the result of both.
+// GCC 11: std::stringbuf::str() const & and &&. The older function, which copies, has the result of
+// both.
 std::string copied_text(const std::stringbuf* buffer) __asm__(
     "_ZNKSt7__cxx1115basic_stringbufIcSt11char_traitsIcESaIcEE3strEv");
+std::string text_of(const std::stringbuf* buffer)
+    OPTRACE_OWN("_ZNKRSt7__cxx1115basic_stringbufIcSt11char_traitsIcESaIcEE3strEv");
+std::string text_of(const std::stringbuf* buffer) {
+  return copied_text(buffer);
+}
 std::string moved_text(std::stringbuf* buffer)
     OPTRACE_OWN("_ZNOSt7__cxx1115basic_stringbufIcSt11char_traitsIcESaIcEE3strEv");
 std::string moved_text(std::stringbuf* buffer) {

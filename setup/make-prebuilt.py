@@ -1,0 +1,156 @@
+"""make-prebuilt.py BUILD [RELEASE...]: makes the libraries for released torches that come with
+optrace, in BUILD/lib/optrace/prebuilt, and writes what they depend on to setup/prebuilt.json. The
+releases are those in that file, or the given ones, such as 2.16.0, which are added to it.
+
+A release's headers, version.py and libc10.so are read out of its wheel on the package index, by
+requests for parts of the file: 10 MB of a gigabyte.
+
+make-prebuilt.py --check BUILD: compares the libraries that BUILD has with the file.
+"""
+import argparse
+import hashlib
+import io
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import tomllib
+import urllib.request
+import zipfile
+
+REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
+RELEASES = REPOSITORY / "setup/prebuilt.json"
+UV = REPOSITORY / ".setup/uv/bin/uv"
+WANTED = re.compile(r"torch/(include/.*|version\.py|lib/libc10\.so)")
+SLACK = 1 << 16  # More than a file's header in the archive, without its name, takes.
+
+
+class RemoteFile(io.RawIOBase):
+    """A file on a server, read in the parts that are asked for, or from the part fetched last."""
+
+    def __init__(self, url, size):
+        self.url, self.size, self.at = url, size, 0
+        self.start, self.part = 0, b""
+
+    def fetch(self, start, end):
+        request = urllib.request.Request(self.url, headers={"Range": f"bytes={start}-{end - 1}"})
+        with urllib.request.urlopen(request, timeout=180) as answer:
+            if answer.status != 206:
+                sys.exit(f"make-prebuilt.py: the server of {self.url} sends no parts of files")
+            self.start, self.part = start, answer.read()
+
+    def readable(self):
+        return True
+
+    def seekable(self):
+        return True
+
+    def tell(self):
+        return self.at
+
+    def seek(self, offset, whence=io.SEEK_SET):
+        self.at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self.at, io.SEEK_END: self.size}[whence]
+        return self.at
+
+    def readinto(self, buffer):
+        end = min(self.at + len(buffer), self.size)
+        if not (self.start <= self.at and end <= self.start + len(self.part)):
+            self.fetch(self.at, max(end, min(self.at + SLACK, self.size)))
+        data = self.part[self.at - self.start:end - self.start]
+        buffer[:len(data)] = data
+        self.at += len(data)
+        return len(data)
+
+
+def wheel_of(release):
+    """(URL, bytes, SHA-256) of a release's wheel for the Python that runs this."""
+    locked = subprocess.run([UV, "pip", "compile", "--quiet", "--no-deps", "--format", "pylock.toml",
+                             "--python", sys.executable, "-"], input=f"torch=={release}\n",
+                            stdout=subprocess.PIPE, text=True, check=True)
+    [package] = tomllib.loads(locked.stdout)["packages"]
+    # A lock has the wheels that fit this machine, the best one first.
+    wheel = package["wheels"][0]
+    return wheel["url"], wheel["size"], wheel["hashes"]["sha256"]
+
+
+def unpack_torch(release, folder):
+    """Puts what a prebuilt library depends on into folder/torch; returns a record of the wheel."""
+    url, size, digest = wheel_of(release)
+    file = RemoteFile(url, size)
+    with zipfile.ZipFile(io.BufferedReader(file)) as wheel:
+        wanted = [entry for entry in wheel.infolist() if WANTED.fullmatch(entry.filename)]
+        headers = [entry for entry in wanted if "/include/" in entry.filename]
+        last = max(headers, key=lambda entry: entry.header_offset)
+        # One request has all headers, which lie side by side.
+        file.fetch(min(entry.header_offset for entry in headers),
+                   min(last.header_offset + last.compress_size + SLACK, size))
+        for entry in headers + [entry for entry in wanted if entry not in headers]:
+            wheel.extract(entry, folder)
+    return {"wheel": url.rpartition("/")[2], "wheel_sha256": digest}
+
+
+def symbols_hash(library):
+    """A hash over the names and versions of what a library exports and imports."""
+    listed = subprocess.run(["nm", "--dynamic", "--with-symbol-versions", "--format=posix", library],
+                            stdout=subprocess.PIPE, text=True, check=True)
+    symbols = sorted(" ".join(line.split()[:2]) for line in listed.stdout.splitlines())
+    return hashlib.sha256("\n".join(symbols).encode()).hexdigest()
+
+
+def facts_of(agent):
+    """What the file has of an agent, a folder."""
+    described = json.loads((agent / "prebuilt.json").read_text())
+    return {"op_agent": agent.name.removeprefix("torch-"),
+            "headers_hash": described["headers_hash"],
+            "symbols_sha256": symbols_hash(agent / described["libraries"][0])}
+
+
+def make(build, releases):
+    known = json.loads(RELEASES.read_text()) if RELEASES.exists() else {}
+    folder = build / "lib/optrace/prebuilt"
+    for release in releases or known:
+        with tempfile.TemporaryDirectory() as scratch:
+            record = unpack_torch(release, scratch)
+            made = subprocess.run([build / "optrace-prebuild", folder, f"{scratch}/torch"],
+                                  stdout=subprocess.PIPE, text=True)
+        if made.returncode != 0:
+            sys.exit(f"make-prebuilt.py: torch {release} has no libraries: see above")
+        agent = json.loads(made.stdout)["op_agent"]
+        known[release] = record | facts_of(folder / "op-agents" / agent)
+        print(f"torch {release}: {agent}", flush=True)
+    ordered = sorted(known, key=lambda release: [int(part) for part in release.split(".")])
+    RELEASES.write_text(json.dumps({release: known[release] for release in ordered}, indent=1) + "\n")
+
+
+def check(build):
+    known = json.loads(RELEASES.read_text())
+    wrong = []
+    agents = sorted((build / "lib/optrace/prebuilt/op-agents").iterdir())
+    for agent in agents:
+        facts = facts_of(agent)
+        release = facts["op_agent"]
+        if release not in known:
+            wrong.append(f"torch {release} is not listed")
+        wrong += [f"torch {release}: {name} is {facts[name]}, listed is {known[release][name]}"
+                  for name in facts if release in known and known[release][name] != facts[name]]
+    if wrong or not agents:
+        sys.exit("\n".join(["make-prebuilt.py: setup/prebuilt.json is not of these libraries. After "
+                            "a change of their source, run make prebuilt.", *wrong]))
+    print(f"{len(agents)} as listed")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("releases", nargs="*")
+    options = parser.parse_args()
+    if options.check:
+        check(options.build)
+    else:
+        make(options.build, options.releases)
+
+
+main()
