@@ -93,7 +93,7 @@ prebuilt: product
 	@UV_CACHE_DIR=.setup/uv-cache .venv/bin/python setup/make-prebuilt.py build
 
 # One with the Python module for each CPython that is on this machine, and one without.
-wheel: product
+wheel: prebuilt
 	@setup/make-venv.sh .venv-wheel setup/requirements-wheel.txt
 	@.venv-wheel/bin/python setup/make-wheel.py build dist \
 	  $(foreach version,3.9 3.10 3.11 3.12 3.13 3.14,$(shell setup/find-python.sh $(version)))

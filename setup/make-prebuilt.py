@@ -1,6 +1,7 @@
 """make-prebuilt.py BUILD [RELEASE...]: makes the libraries for released torches that come with
 optrace, in BUILD/lib/optrace/prebuilt, and writes what they depend on to setup/prebuilt.json. The
-releases are those in that file, or the given ones, such as 2.16.0, which are added to it.
+releases are those in that file, or the given ones, such as 2.16.0, which are added to it. Those that
+BUILD has from the present source are left as they are.
 
 A release's headers, version.py and libc10.so are read out of its wheel on the package index, by
 requests for parts of the file: 10 MB of a gigabyte.
@@ -110,7 +111,11 @@ def facts_of(agent):
 def make(build, releases):
     known = json.loads(RELEASES.read_text()) if RELEASES.exists() else {}
     folder = build / "lib/optrace/prebuilt"
+    current = set(subprocess.run([build / "optrace-prebuild", "--current", folder], check=True,
+                                 stdout=subprocess.PIPE, text=True).stdout.split())
     for release in releases or known:
+        if f"torch-{known.get(release, {}).get('op_agent')}" in current:
+            continue
         with tempfile.TemporaryDirectory() as scratch:
             record = unpack_torch(release, scratch)
             made = subprocess.run([build / "optrace-prebuild", folder, f"{scratch}/torch"],

@@ -111,6 +111,9 @@ def stage(build, folder):
               "--strip")
     for module in package.glob("_optrace*.so"):
         module.unlink()
+    kinds = list((package / "lib/optrace/prebuilt").glob("*"))
+    if kinds:
+        output_of(build / "optrace-prebuild", "--pack", *kinds)
     for source in (REPOSITORY / "python/optrace").glob("*"):
         if source.suffix in (".py", ".pyi", ".typed"):
             shutil.copy(source, package)

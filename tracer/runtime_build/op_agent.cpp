@@ -103,22 +103,27 @@ class PrebuiltRule {
 
 }  // namespace
 
-BuildDescription op_agent_description(const std::filesystem::path& torch_folder) {
-  BuildDescription build{
+BuildDescription op_agent_description(int abi) {
+  return {
       .lacks =
           "The trace lacks op records: arguments, results, and why the dispatcher chose a kernel.",
       .progress = "compiling the op-record agent for this torch, once",
       .building = "Compiling the op-record agent",
       .cache = cache_folders::kOpAgents,
-      .torch_folder = torch_folder,
       .sources = data_folder() / "op_records",
       // Newer torch needs C++20; a compiler without it may still build for an older torch.
       .standards = {"-std=c++20", "-std=c++17"},
-      .compile_flags = {"-O2", "-fPIC", "-fvisibility=hidden", "-DNDEBUG"},
+      .compile_flags = {"-O2", "-fPIC", "-fvisibility=hidden", "-DNDEBUG",
+                        fmt::format("-D_GLIBCXX_USE_CXX11_ABI={}", abi)},
       .link_flags = {"-shared", "-Wl,-z,nodelete", "-Wl,-z,now", "-Wl,--no-as-needed"},
   };
+}
+
+BuildDescription op_agent_description(const std::filesystem::path& torch_folder) {
   const auto version = read_torch_version(torch_folder);
   const auto abi = string_abi(torch_folder);
+  BuildDescription build = op_agent_description(abi.value_or(1));
+  build.torch_folder = torch_folder;
   if (!version || !abi || !has_headers(torch_folder)) {
     build.obstacle = [torch_folder] {
       return fmt::format(
@@ -128,7 +133,6 @@ BuildDescription op_agent_description(const std::filesystem::path& torch_folder)
     return build;
   }
   build.key = {version->text};
-  build.compile_flags.push_back(fmt::format("-D_GLIBCXX_USE_CXX11_ABI={}", *abi));
   build.misfit = [rule = std::make_shared<PrebuiltRule>(torch_folder)](const Prebuilt& prebuilt) {
     return rule->misfit(prebuilt);
   };

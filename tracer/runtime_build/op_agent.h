@@ -12,6 +12,9 @@ namespace optrace {
 /// the torch in `torch_folder` (site-packages/torch).
 BuildDescription op_agent_description(const std::filesystem::path& torch_folder);
 
+/// The part of it that is the same for all torches with this value of _GLIBCXX_USE_CXX11_ABI.
+BuildDescription op_agent_description(int abi);
+
 /// Returns that library. Compiling it, if no prebuilt one fits, takes a minute of processor time
 /// and is reported to `progress`. Throws like find_or_build().
 BuiltLibraries find_or_build_op_agent(const std::filesystem::path& torch_folder,

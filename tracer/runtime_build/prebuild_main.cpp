@@ -1,5 +1,8 @@
 // optrace-prebuild --pack FOLDER...: compresses the prebuilt libraries of these kinds.
 //
+// optrace-prebuild --current FOLDER: prints the names of the torches whose op-record agent in
+// FOLDER is built from the present source.
+//
 // optrace-prebuild FOLDER TORCH...: makes the prebuilt libraries (tracer/runtime_build/prebuilt.h)
 // for torches (site-packages/torch) in FOLDER. Of a torch, it needs include/, version.py and
 // lib/libc10.so. It prints a line of JSON for each torch: its name, what its op-record agent
@@ -151,18 +154,10 @@ Prebuilt build_op_agent(const std::filesystem::path& torch, BuildDescription des
   if (fresh.built.libraries.empty()) fail(fresh.built.missing, "Mend its source or its compiler.");
   const auto library = fresh.built.library();
   require_no_newer(library, torch);
-  prebuilt.libraries = {library.filename()};
   prebuilt.headers = headers_of(fresh, torch);
   prebuilt.headers_hash = HeaderHashes(torch / "include").of(prebuilt.headers);
   prebuilt.imports = imports_of(library);
-  std::filesystem::create_directories(folder);
-  write_file(folder / library.filename(), read_file(library).value_or(""));
-  describe_prebuilt(prebuilt);
-  // For all users of an installation.
-  using std::filesystem::perms;
-  for (const auto& file : std::filesystem::directory_iterator(folder))
-    std::filesystem::permissions(file, perms::group_read | perms::others_read,
-                                 std::filesystem::perm_options::add);
+  store_prebuilt(prebuilt, fresh.built.libraries);
   return prebuilt;
 }
 
@@ -196,25 +191,39 @@ void prebuild(const std::filesystem::path& folder, const std::filesystem::path& 
   std::fflush(stdout);
 }
 
+void print_current(const std::filesystem::path& folder) {
+  const BuildDescription old_abi = op_agent_description(0);
+  const std::vector<std::string> keys{source_key(old_abi), source_key(op_agent_description(1))};
+  for (const Prebuilt& prebuilt : prebuilt_libraries(folder / old_abi.cache))
+    if (std::ranges::count(keys, prebuilt.source_key) != 0)
+      fmt::print("{}\n", prebuilt.folder.filename().string());
+}
+
+void run(const std::vector<std::string>& words) {
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    if (words[0] == "--pack") {
+      pack_prebuilt(words[i]);
+    } else if (words[0] == "--current") {
+      print_current(words[i]);
+    } else {
+      prebuild(words[0], std::filesystem::canonical(words[i]));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace optrace
 
 int main(int count, char** arguments) {
   const std::vector<std::string> words(arguments + 1, arguments + count);
   if (words.size() < 2) {
-    fmt::print(
-        stderr,
-        "usage: optrace-prebuild FOLDER TORCH...\n       optrace-prebuild --pack FOLDER...\n");
+    fmt::print(stderr,
+               "usage: optrace-prebuild FOLDER TORCH...\n       optrace-prebuild --pack FOLDER...\n"
+               "       optrace-prebuild --current FOLDER\n");
     return static_cast<int>(optrace::ExitStatus::usage);
   }
   try {
-    for (std::size_t i = 1; i < words.size(); ++i) {
-      if (words[0] == "--pack") {
-        optrace::pack_prebuilt(words[i]);
-      } else {
-        optrace::prebuild(words[0], std::filesystem::canonical(words[i]));
-      }
-    }
+    optrace::run(words);
   } catch (const optrace::Error& error) {
     fmt::print(stderr, "optrace-prebuild: {}. {}\n", error.what(), error.remedy());
     return static_cast<int>(error.status());

@@ -48,6 +48,14 @@ std::optional<Prebuilt> read_prebuilt(const std::filesystem::path& folder) {
   }
 }
 
+/// Writes a file of an installation.
+void write_for_all(const std::filesystem::path& path, std::string_view content) {
+  using std::filesystem::perms;
+  write_file(path, content);
+  std::filesystem::permissions(path, perms::group_read | perms::others_read,
+                               std::filesystem::perm_options::add);
+}
+
 std::string name_in_pack(const Prebuilt& prebuilt, const std::string& library) {
   return (prebuilt.folder.filename() / library).string();
 }
@@ -140,10 +148,16 @@ std::vector<Prebuilt> prebuilt_libraries(const std::filesystem::path& folder) {
   return found;
 }
 
-void describe_prebuilt(Prebuilt& prebuilt) {
+void store_prebuilt(Prebuilt& prebuilt, const std::vector<std::filesystem::path>& libraries) {
+  std::filesystem::create_directories(prebuilt.folder);
   std::string bytes;
-  for (const std::string& library : prebuilt.libraries)
-    bytes += read_file(prebuilt.folder / library).value_or("");
+  prebuilt.libraries.clear();
+  for (const auto& library : libraries) {
+    const std::string content = read_file(library).value_or("");
+    prebuilt.libraries.push_back(library.filename());
+    write_for_all(prebuilt.folder / library.filename(), content);
+    bytes += content;
+  }
   prebuilt.libraries_hash = hash_of(bytes);
   nlohmann::json headers = nlohmann::json::array();
   for (const auto& header : prebuilt.headers) headers.push_back(header.string());
@@ -151,7 +165,7 @@ void describe_prebuilt(Prebuilt& prebuilt) {
       {"source_key", prebuilt.source_key},         {"libraries", prebuilt.libraries},
       {"libraries_hash", prebuilt.libraries_hash}, {"headers", std::move(headers)},
       {"headers_hash", prebuilt.headers_hash},     {"imports", prebuilt.imports}};
-  write_file(prebuilt.folder / kDescription, json.dump(1) + "\n");
+  write_for_all(prebuilt.folder / kDescription, json.dump(1) + "\n");
 }
 
 void pack_prebuilt(const std::filesystem::path& folder) {
@@ -165,7 +179,7 @@ void pack_prebuilt(const std::filesystem::path& folder) {
       bytes += content;
     }
   }
-  write_file(folder / kPack, compressed(bytes));
+  write_for_all(folder / kPack, compressed(bytes));
   for (const auto& library : packed) std::filesystem::remove(library);
 }
 

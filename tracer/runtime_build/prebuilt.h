@@ -39,9 +39,9 @@ std::filesystem::path prebuilt_folder(std::string_view kind);
 /// Returns the prebuilt libraries in the folders in `folder`, sorted by name.
 std::vector<Prebuilt> prebuilt_libraries(const std::filesystem::path& folder);
 
-/// Writes the description of libraries, which are in their folder, and sets its libraries_hash.
-/// Throws like OutputFile.
-void describe_prebuilt(Prebuilt& prebuilt);
+/// Copies the libraries (in load order) into the folder of their description, to which it adds them,
+/// and writes that. All users may read the files. Throws like OutputFile.
+void store_prebuilt(Prebuilt& prebuilt, const std::vector<std::filesystem::path>& libraries);
 
 /// Moves all libraries below a kind's folder into one compressed file. Throws like OutputFile.
 void pack_prebuilt(const std::filesystem::path& folder);
