@@ -30,6 +30,7 @@
 #include "platform/whole_file.h"
 #include "tracer/attach/attach_target.h"
 #include "tracer/attach/listening.h"
+#include "tracer/attach/passed_descriptor.h"
 #include "tracer/attach/stopped_thread.h"
 #include "tracer/attach/text_thread.h"
 #include "tracer/attach/thread_control.h"
@@ -105,15 +106,8 @@ class Injection {
       refused("make a socket", placed.error);
     }
     // The process closes its copy of this end when it has received something.
-    Descriptor ours(
-        static_cast<int>(::syscall(SYS_pidfd_getfd, process_.handle(), placed.ends[0], 0)));
-    if (!ours) {
-      throw errno == ENOSYS
-          ? Error(ExitStatus::failed, "this Linux kernel has no pidfd_getfd",
-                  "Attaching needs Linux 5.6 or later. Otherwise use `optrace run`.")
-          : why_not_allowed(target_.process, errno);
-    }
-    return ProgramConnection(std::move(ours));
+    return ProgramConnection(
+        pass_descriptor(process_, thread, placed.ends[0], page_ + size_ - kPassingBytes));
   }
 
   /// The interpreter executes the text, which removes what was put into the process.
@@ -127,9 +121,11 @@ class Injection {
         fmt::format("exec({},{{\"other_end\":int(\"{}", quoted(read_source("attach.py")), blank);
     const std::string second = fmt::format("{}\"),\"descriptor\":int(\"{}", first, blank);
     const std::string text = second + "\")})";
-    const std::uint64_t size = kPage + (sizeof(TextThread) + text.size() + kPage) / kPage * kPage;
+    // At least one byte that ends the text, and at the end the memory for passing a descriptor.
+    const std::uint64_t used = sizeof(TextThread) + text.size() + 1 + kPassingBytes;
+    size_ = kPage + (used + kPage - 1) / kPage * kPage;
     const std::int64_t page = thread.system_call(
-        SYS_mmap, {0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, ~0ULL, 0});
+        SYS_mmap, {0, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, ~0ULL, 0});
     if (page <= 0) refused("map memory", page);
     page_ = static_cast<std::uint64_t>(page);
     const TextThread call{.system_call = code_.system_call,
@@ -138,7 +134,7 @@ class Injection {
                           .release_gil = target_.release_gil,
                           .run_text = target_.run_simple_string,
                           .memory = page_,
-                          .size = size,
+                          .size = size_,
                           .add_pending_call = target_.add_pending_call,
                           .process = static_cast<std::uint64_t>(target_.process_inside),
                           .digits = {data() + sizeof(TextThread) + first.size(),
@@ -149,7 +145,7 @@ class Injection {
     const std::int64_t executable =
         thread.system_call(SYS_mprotect, {page_, kPage, PROT_READ | PROT_EXEC});
     if (executable != 0) {
-      thread.system_call(SYS_munmap, {page_, size});
+      thread.system_call(SYS_munmap, {page_, size_});
       page_ = 0;
       refused("execute memory", executable);
     }
@@ -202,6 +198,7 @@ class Injection {
   const std::chrono::milliseconds patience_;
   /// In the process: text_thread_code(), then the TextThread and the text.
   std::uint64_t page_ = 0;
+  std::uint64_t size_ = 0;  ///< Of that memory, in bytes.
   bool taken_ = false;
 };
 

@@ -172,6 +172,37 @@ print("done")
 """
 
 
+FINDINGS = '''
+import os, subprocess, sys
+
+optrace = os.path.join(os.path.dirname(sys.executable), "optrace")
+program = os.path.join(os.path.dirname(__file__), "cpu.py")
+for words in (["run", "--trace", "/tmp/cpu.trace", program], ["findings", "/tmp/cpu.trace"]):
+    subprocess.run([optrace, *words], check=True)
+'''
+
+# Attaches to a process that it starts.
+ATTACH = '''
+import os, subprocess, sys
+
+LOOP = """
+import time, torch
+x = torch.rand(8, 8)
+print("ready", flush=True)
+while True:
+    torch.softmax(x, 0)
+    time.sleep(0.001)
+"""
+with subprocess.Popen([sys.executable, "-c", LOOP], stdout=subprocess.PIPE) as target:
+    target.stdout.readline()
+    optrace = os.path.join(os.path.dirname(sys.executable), "optrace")
+    ended = subprocess.run([optrace, "attach", str(target.pid), "--duration", "1",
+                            "--format", "text"])
+    target.kill()
+sys.exit(ended.returncode)
+'''
+
+
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("programs")
@@ -181,6 +212,8 @@ def programs(tmp_path_factory):
         "import pytest, torch\n\n"
         "@pytest.mark.optrace(expect='no kernel of dtype float64')\n"
         "def test_it():\n    torch.ones(3).add(1)\n")
+    (folder / "findings.py").write_text(FINDINGS)
+    (folder / "attach.py").write_text(ATTACH)
     folder.chmod(0o755)
     return folder
 
@@ -191,8 +224,9 @@ def programs(tmp_path_factory):
     ("optrace run {programs}/cpu.py", 0, "aten::addmm"),
     ("optrace run --dry-run {programs}/cuda.py", 0, "cublas"),
     ("optrace check linear --expect 'calls aten::addmm' 'no kernel of dtype float64'", 0, "passed"),
-    ("optrace findings linear", 0, ""),
     ("optrace linear --format html -o /tmp/page.html", 0, ""),
+    ("python {programs}/findings.py", 0, "finding"),
+    ("python {programs}/attach.py", 0, "aten::softmax"),
     ("python -m pytest -q -p no:cacheprovider {programs}/test_marked.py", 0, "1 passed"),
 ])
 def test_a_fresh_container(in_container, programs, words, status, wanted):
