@@ -48,5 +48,6 @@ OPTRACE_READER(elf) {
     read_all(module);
   });
   fuzz::refuses_or_reads([&] { fuzz::use(read_dynamic_imports(file.path())); });
+  fuzz::refuses_or_reads([&] { fuzz::use(find_exports(file.path(), {"main", "malloc"})); });
   return 0;
 }

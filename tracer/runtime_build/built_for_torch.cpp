@@ -401,10 +401,12 @@ BuiltLibraries find_or_build(const BuildDescription& description, const BuildPro
   const auto compiler = find_compiler();
   if (compiler)
     if (auto built = Build(description, *compiler).cached()) return *std::move(built);
-  if (description.obstacle)
-    if (const std::string why = description.obstacle(); !why.empty())
-      return without_libraries(description, why);
-  if (!compiler) return without_libraries(description, kNoCompiler);
+  std::string obstacle = description.obstacle ? description.obstacle() : std::string();
+  if (!compiler) {
+    if (!obstacle.empty()) obstacle += obstacle.ends_with('.') ? " " : ". ";
+    obstacle += kNoCompiler;
+  }
+  if (!obstacle.empty()) return without_libraries(description, obstacle);
   Build build(description, *compiler);
   const BuildLock lock(build.cache());
   if (!lock.take()) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <random>
+#include <set>
 #include <string>
 
 #include <catch2/catch.hpp>
@@ -57,6 +58,28 @@ TEST_CASE("a library's imports are read with their versions and files") {
   CHECK(std::ranges::count(imports.symbols, "all", &DynamicImport::name) == 0);
 }
 
+TEST_CASE("names are looked up in what a library exports") {
+  const PrivateFolder folder;
+  std::string code;
+  std::set<std::string> all;
+  for (int i = 0; i < 300; ++i) {
+    all.insert("given_" + std::to_string(i));
+    code += "extern \"C\" int given_" + std::to_string(i) + "() { return 0; }\n";
+  }
+  code +=
+      "static int hidden() { return 1; }\nextern \"C\" int elsewhere();\n"
+      "extern \"C\" int uses() { return hidden() + elsewhere(); }\n";
+  const auto library = build_library(folder.path(), "given.cpp", code, {"-Wl,-soname,libgiven.so"});
+  std::set<std::string> asked = all;
+  asked.insert({"hidden", "elsewhere", "given_", "given_300", ""});
+  const DynamicExports exports = find_exports(library, asked);
+  CHECK(exports.soname == "libgiven.so");
+  CHECK(exports.found == all);
+  const auto old =
+      build_library(folder.path(), "old.cpp", "int old() { return 0; }", {"-Wl,--hash-style=sysv"});
+  CHECK(find_exports(old, {"_Z3oldv"}).found.empty());
+}
+
 TEST_CASE("imports belong to the library of their version, else to the one of their name") {
   const PrivateFolder folder;
   const auto libraries = device_libraries({build_importer(folder.path())});
@@ -82,6 +105,8 @@ TEST_CASE("a damaged library's imports are refused or read, never believed") {
   const auto read = [&](const std::string& bytes) {
     write_bytes(path, bytes);
     try {
+      const DynamicExports exports = find_exports(path, {"all", "cublasOne"});
+      REQUIRE(exports.found.size() <= 2);
       for (const DynamicImport& symbol : read_dynamic_imports(path).symbols)
         REQUIRE(symbol.name.size() < bytes.size());
     } catch (const Error& error) {
