@@ -235,7 +235,8 @@ class Program:
         except Exception as error:
             self._complain("the tracer failed in the program (%s)" % first_line(error),
                            "Report it with this line.")
-        self._disconnect()
+        finally:  # Also if another thread took Ctrl-C, which interrupts this one.
+            self._disconnect()
 
     def _complain(self, what, remedy):
         try:
