@@ -339,7 +339,8 @@ class ProcessFamily {
       connection.send(
           first || request_.window ? orders_.record() : Json{{key::kOrder, order::kRecord}},
           {&region, 1});
-      wait_for_message(connection);
+      // Others, which record already, must not wait for a process that is stopped.
+      if (first) wait_for_message(connection);
       receive_recording(connection, member->meta);
       {
         const std::lock_guard lock(members_mutex_);
@@ -380,7 +381,8 @@ class ProcessFamily {
     return true;
   }
 
-  /// Waits for as long as the program runs: a busy machine may leave its processes no processor.
+  /// Waits for a process's message for as long as the program runs: a busy machine may leave it no
+  /// processor.
   void wait_for_message(const ProgramConnection& connection) const {
     constexpr milliseconds kLook{200};
     while (!connection.wait(kLook)) {
@@ -419,7 +421,6 @@ class ProcessFamily {
       const std::vector<std::string> ops = member.finish();
       try {
         connection.send({{key::kOrder, order::kTables}, {key::kOps, ops}});
-        wait_for_message(connection);
         add_tables(member.meta, connection.receive(message::kTables, kAnswerLimit));
       } catch (const Error&) {
         if (request_.only_compilations) throw;

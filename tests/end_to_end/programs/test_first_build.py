@@ -93,9 +93,8 @@ def test_a_slow_compiler_is_waited_for(optrace, python, hidden_python, place, se
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize("seconds", [130])
-def test_an_op_is_waited_for(optrace, python, place, seconds):
-    place.use(seconds=seconds)
+def test_an_op_is_waited_for(optrace, python, place):
+    place.use(seconds=12)
     trace = place.folder / "t.trace"
     result = optrace("add", "--python", python, "--trace", trace, environment=place.environment)
     assert result.returncode == 0 and result.stderr.splitlines() == [NOTICE]
@@ -394,10 +393,8 @@ def test_a_signal_ends_a_build_in_the_process_itself(python, build, place, end):
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize("seconds", [130])
-def test_a_slow_compiler_is_waited_for_in_the_process_itself(run_program, python, build, place,
-                                                             seconds):
-    place.use(seconds=seconds)
+def test_a_slow_compiler_is_waited_for_in_the_process_itself(run_program, python, build, place):
+    place.use(seconds=12)
     environment = {**os.environ, **{name: str(value) for name, value in place.environment.items()},
                    "PYTHONPATH": str(build / "python")}
     (place.folder / "test_it.py").write_text(textwrap.dedent("""
