@@ -1,5 +1,6 @@
 #include "platform/child_process.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -7,6 +8,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -49,10 +51,33 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   return result;
 }
 
-/// Runs in the child between fork and exec: async-signal-safe calls only.
-[[noreturn]] void become(const ChildProcess::Options& options, char* const* arguments,
+/// Starts a process that leads a process group of its own and kills the group when the calling
+/// thread has ended. Returns its PID, or a negative number.
+pid_t start_guard() {
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // The guard inherits this: nothing else ends it.
+  const pid_t parent = ::getpid();
+  const pid_t guard = ::fork();
+  if (guard == 0) {  // Async-signal-safe calls only.
+    ::setpgid(0, 0);
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    ::close_range(0, ~0U, 0);  // It holds no file of this process open, such as a lock.
+    int signal = 0;
+    while (::getppid() == parent && signal != SIGTERM) ::sigwait(&all, &signal);
+    ::kill(0, SIGKILL);
+    ::_exit(0);
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (guard > 0) ::setpgid(guard, guard);  // Both do this, because either may run first.
+  return guard;
+}
+
+/// Runs in the child between fork and exec: async-signal-safe calls only. It joins `group`; 0: a
+/// new one.
+[[noreturn]] void become(const ChildProcess::Options& options, pid_t group, char* const* arguments,
                          char** environment, int report) {
-  if (options.own_process_group) ::setpgid(0, 0);
+  if (options.own_process_group) ::setpgid(0, group);
   struct sigaction normal{};
   normal.sa_handler = SIG_DFL;
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
@@ -101,8 +126,10 @@ ChildProcess::ChildProcess(const Options& options) : own_group_(options.own_proc
     throw Error(ExitStatus::failed, fmt::format("cannot make a pipe: {}", describe_errno(errno)),
                 "Close some files or programs and try again.");
   }
+  if (options.dies_with_us) guard_ = start_guard();
   id_ = ::fork();
-  if (id_ == 0) become(options, arguments.data(), environment.data(), report[1]);
+  if (id_ == 0)
+    become(options, std::max(guard_, 0), arguments.data(), environment.data(), report[1]);
   const int fork_error = errno;
   ::close(report[1]);
   int error = id_ < 0 ? fork_error : 0;
@@ -120,6 +147,7 @@ ChildProcess::ChildProcess(const Options& options) : own_group_(options.own_proc
     id_ = -1;
   }
   if (id_ < 0) {
+    reap_guard();
     throw Error(
         ExitStatus::failed,
         fmt::format("cannot start {}: {}", options.arguments.front(), describe_errno(error)),
@@ -132,10 +160,22 @@ ChildProcess::~ChildProcess() {
   send(SIGKILL);
   while (::waitpid(id_, nullptr, 0) < 0 && errno == EINTR) {
   }
+  reap_guard();
 }
 
 ChildProcess::ChildProcess(ChildProcess&& other) noexcept
-    : id_(std::exchange(other.id_, -1)), own_group_(other.own_group_), status_(other.status_) {}
+    : guard_(std::exchange(other.guard_, -1)),
+      id_(std::exchange(other.id_, -1)),
+      own_group_(other.own_group_),
+      status_(other.status_) {}
+
+void ChildProcess::reap_guard() noexcept {
+  if (guard_ <= 0) return;
+  ::kill(guard_, SIGKILL);
+  while (::waitpid(guard_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  guard_ = -1;
+}
 
 /// Returns true once the program has ended, and stores its status then. Without WNOHANG in `flags`
 /// it waits, and false means that a signal arrived.
@@ -154,6 +194,7 @@ bool ChildProcess::ended(int flags) {
   while (::waitpid(id_, &status, 0) < 0 && errno == EINTR) {
   }
   status_ = status;
+  reap_guard();
   return true;
 }
 
@@ -173,7 +214,9 @@ std::optional<int> ChildProcess::wait_for(std::chrono::milliseconds limit) {
 }
 
 void ChildProcess::send(int signal) const noexcept {
-  if (id_ > 0 && !status_) ::kill(own_group_ ? -id_ : id_, signal);
+  if (id_ <= 0 || status_) return;
+  const pid_t group = guard_ > 0 ? guard_ : id_;
+  ::kill(own_group_ ? -group : id_, signal);
 }
 
 std::string shell_word(std::string_view word) {

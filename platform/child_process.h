@@ -26,6 +26,9 @@ class ChildProcess {
     std::vector<std::pair<int, int>> descriptors{};
     std::string working_folder{};   ///< Empty: our own.
     bool own_process_group = true;  ///< False: it receives the terminal's Ctrl-C as we do.
+    /// Its own process group is killed, too, when the thread that started it ends in any way, such
+    /// as by a SIGKILL for this process.
+    bool dies_with_us = false;
     std::vector<std::pair<int, rlim_t>> limits{};  ///< Such as (RLIMIT_CPU, seconds).
     bool keeps_ignored = false;  ///< It ignores the signals that we were told to ignore (nohup).
   };
@@ -52,7 +55,9 @@ class ChildProcess {
 
  private:
   bool ended(int flags);
+  void reap_guard() noexcept;
 
+  pid_t guard_ = -1;  ///< The leader of its group if it dies with us, else negative.
   pid_t id_ = -1;
   bool own_group_ = false;
   std::optional<int> status_;

@@ -7,8 +7,8 @@ namespace {
 
 volatile std::sig_atomic_t signal_came = 0;
 
-extern "C" void note_signal(int /*signal*/) {
-  signal_came = 1;
+extern "C" void note_signal(int signal) {
+  signal_came = signal;
 }
 
 }  // namespace
@@ -30,6 +30,10 @@ InterruptGuard::~InterruptGuard() {
 
 bool InterruptGuard::interrupted() noexcept {
   return signal_came != 0;
+}
+
+int InterruptGuard::signal() noexcept {
+  return signal_came;
 }
 
 void InterruptGuard::forget() noexcept {

@@ -17,6 +17,9 @@ class InterruptGuard {
   /// True once a signal has arrived.
   static bool interrupted() noexcept;
 
+  /// Returns the signal that arrived last while the last guard lived, 0 if none.
+  static int signal() noexcept;
+
   /// Throws Error(interrupted, "interrupted") once a signal has arrived.
   static void throw_if_interrupted();
 

@@ -10,10 +10,12 @@ constexpr int kMaxSignals = 64;
 
 std::atomic<pid_t> receiver = 0;
 std::atomic<bool> waiting[kMaxSignals];
+std::atomic<int> end_request = 0;
 
 static_assert(std::atomic<pid_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
 extern "C" void pass_on(int signal, siginfo_t* information, void* /*context*/) {
+  if (signal != SIGUSR1 && signal != SIGUSR2) end_request = signal;
   if (information->si_code == SI_KERNEL) return;
   const int error = errno;
   waiting[signal] = true;
@@ -26,6 +28,7 @@ extern "C" void pass_on(int signal, siginfo_t* information, void* /*context*/) {
 
 SignalForwarder::SignalForwarder() {
   receiver = 0;
+  end_request = 0;
   for (std::atomic<bool>& signal : waiting) signal = false;
   int place = 0;
   for (const int signal : kSignals) {
@@ -44,6 +47,10 @@ SignalForwarder::~SignalForwarder() {
   receiver = 0;
   int place = 0;
   for (const int signal : kSignals) ::sigaction(signal, &previous_[place++], nullptr);
+}
+
+int SignalForwarder::take_end_request() noexcept {
+  return end_request.exchange(0);
 }
 
 void SignalForwarder::forward_to(pid_t process) noexcept {

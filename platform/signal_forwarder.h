@@ -21,6 +21,10 @@ class SignalForwarder {
   /// none.
   static void forward_to(pid_t process) noexcept;
 
+  /// Returns the last signal since the last call that asks a process to end (SIGINT, SIGTERM,
+  /// SIGHUP, SIGQUIT), from the terminal or not; 0 if there was none.
+  static int take_end_request() noexcept;
+
  private:
   static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
   struct sigaction previous_[sizeof kSignals / sizeof *kSignals]{};

@@ -26,7 +26,6 @@
 #include "tracer/launch/sealed_copy.h"
 #include "tracer/launch/target_description.h"
 #include "tracer/probes/probe_session.h"
-#include "tracer/runtime_build/built_for_torch.h"
 #include "tracer/runtime_build/op_agent.h"
 
 namespace optrace {
@@ -228,7 +227,8 @@ bool InProcessTracer::active() const {
   return state_->round != nullptr;
 }
 
-void InProcessTracer::prepare(const TorchAtHand& torch, const InProcessOptions& options) {
+void InProcessTracer::prepare(const TorchAtHand& torch, const InProcessOptions& options,
+                              const BuildProgress& progress) {
   State& state = *state_;
   if (!state.agent) {
     state.agent = std::make_unique<Agent>(Library(library_folder() / "liboptrace_agent.so"));
@@ -244,7 +244,7 @@ void InProcessTracer::prepare(const TorchAtHand& torch, const InProcessOptions& 
     state.session = std::move(session);
   }
   if (options.op_records && !state.op_agent_known) {
-    state.op_agent = find_or_build_op_agent(torch.folder, [](std::string_view) {});
+    state.op_agent = find_or_build_op_agent(torch.folder, progress);
     state.op_agent_known = true;
     if (!state.op_agent.libraries.empty()) {
       try {

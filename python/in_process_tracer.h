@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tracer/calltree/collector.h"
+#include "tracer/runtime_build/built_for_torch.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {
@@ -41,8 +42,9 @@ class InProcessTracer {
 
   /// Prepares the first recording: makes plans for this torch's libraries and builds the op-record
   /// agent (ten seconds with a compiler, once per torch and user). Later calls do nothing. May be
-  /// called on any thread, without the GIL. Throws Error.
-  void prepare(const TorchAtHand& torch, const InProcessOptions& options);
+  /// called on any thread, without the GIL. Throws Error, and what `progress` throws.
+  void prepare(const TorchAtHand& torch, const InProcessOptions& options,
+               const BuildProgress& progress);
 
   /// Places the probes and starts recording. The caller must hold the GIL and have called
   /// prepare(). Throws Error(usage) if a recording is active.

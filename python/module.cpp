@@ -80,7 +80,12 @@ class PythonTrace {
     meta_["warnings"] = nlohmann::json::array();
     {
       const py::gil_scoped_release released;
-      tracer.prepare(at_hand, options_);
+      // While something is compiled, the program's signal handlers run and may raise, as Ctrl-C
+      // does.
+      tracer.prepare(at_hand, options_, BuildProgress([] {
+                       const py::gil_scoped_acquire acquired;
+                       if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+                     }));
     }
     recorded_.reset();
     thread_ = PyThread_get_thread_ident();

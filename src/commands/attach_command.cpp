@@ -1,6 +1,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -81,13 +82,15 @@ void run(AttachOptions& options) {
   std::uint64_t selected_ops = 0;
   {
     LiveTable table;
-    result = attach(request, [&](const AttachProgress& progress, bool done) {
-      selected_ops = progress.counted.ops;
-      if (options.json_lines)
-        write_line(progress, done);
-      else if (!done)
-        table.show(progress);
-    });
+    result = attach(
+        request, [&table](std::string_view step) { table.show_step(step); },
+        [&](const AttachProgress& progress, bool done) {
+          selected_ops = progress.counted.ops;
+          if (options.json_lines)
+            write_line(progress, done);
+          else if (!done)
+            table.show(progress);
+        });
   }
   if (!result.ended.empty()) write_message(result.ended);
   if (selected_ops == 0) warn_of_empty_selection(request.collector.selection);

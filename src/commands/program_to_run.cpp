@@ -69,8 +69,29 @@ DryRun dry_run_of(const DryRunOptions& options, const std::filesystem::path& pyt
   return std::move(*dry_run);
 }
 
+namespace {
+
+void show(const ProgramProgress& progress, ProgressDisplay& display) {
+  if (!progress.step.empty()) {
+    display.show_below_output(fmt::format("optrace: {} ...", progress.step));
+    return;
+  }
+  if (progress.processes == 0) return;
+  display.show_below_output(fmt::format(
+      "optrace: {} events, {} paths{}{}", progress.counted.events, progress.counted.paths,
+      progress.processes > 1 ? fmt::format(", {} processes", progress.processes) : "",
+      progress.counted.lost > 0 ? fmt::format(", {} lost", progress.counted.lost) : ""));
+}
+
+}  // namespace
+
+ProgramResult run_with_progress(const ProgramRequest& request) {
+  ProgressDisplay display;
+  return run_program(request,
+                     [&display](const ProgramProgress& progress) { show(progress, display); });
+}
+
 int exit_status_of(const ProgramResult& result) {
-  constexpr int kSignalled = 128;  // The shell convention: 128 + the signal number.
   return WIFSIGNALED(result.wait_status) ? kSignalled + WTERMSIG(result.wait_status)
                                          : WEXITSTATUS(result.wait_status);
 }
@@ -82,7 +103,7 @@ ProgramResult examine_program(const ExaminedProgram& program, ProgramRequest req
   request.output_to_error = true;
   request.python = choose_python(program.python).path;
   if (program.dry_run.asked_for()) request.dry_run = dry_run_of(program.dry_run, request.python);
-  return run_program(request, [](const ProgramProgress&) {});
+  return run_with_progress(request);
 }
 
 Trace examined_trace(ProgramResult& result, const MissingTrace& missing) {

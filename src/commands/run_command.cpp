@@ -24,7 +24,6 @@
 #include "platform/error.h"
 #include "platform/interrupt.h"
 #include "platform/output_file.h"
-#include "platform/progress_display.h"
 #include "report/model/known_results.h"
 #include "src/choices/index_choice.h"
 #include "src/choices/python_choice.h"
@@ -91,20 +90,17 @@ std::optional<std::uint64_t> own_rank() {
   return text == nullptr ? std::nullopt : rank_number(text);
 }
 
-void show(const ProgramProgress& progress, ProgressDisplay& display) {
-  if (progress.processes == 0) return;
-  display.show_below_output(fmt::format(
-      "optrace: {} events, {} paths{}{}", progress.counted.events, progress.counted.paths,
-      progress.processes > 1 ? fmt::format(", {} processes", progress.processes) : "",
-      progress.counted.lost > 0 ? fmt::format(", {} lost", progress.counted.lost) : ""));
-}
-
 void check(RunOptions& options) {
   require_program(options.request.arguments, "optrace run");
   TraceSelection& selection = options.request.collector.selection;
   options.request.window = take_window(options.window, selection);
   require_selection(selection);
   require_other_file(options.trace_file, options.output);
+}
+
+/// Returns true if a process has a trace to show. A child that did nothing with torch has none.
+bool has_news(const TracedProcess& process) {
+  return process.trace && (process.is_main || process.counted.events != 0);
 }
 
 /// Returns true if the process was ended by a signal that is not a request to terminate.
@@ -165,7 +161,7 @@ void say_what_is_missing(const RunOptions& options, const ProgramResult& result)
                               process.problem),
                   process.remedy);
   }
-  if (crashed(result.wait_status) && !result.processes.empty()) {
+  if (crashed(result.wait_status) && std::ranges::any_of(result.processes, has_news)) {
     write_message(fmt::format("the program was {}; the report covers the time until then",
                               describe_wait_status(result.wait_status)));
   }
@@ -202,9 +198,9 @@ class Steps {
   ExitStatus status_ = ExitStatus::done;
 };
 
-/// Returns true if a process has a trace to show. A child that did nothing with torch has none.
-bool has_news(const TracedProcess& process) {
-  return process.trace && (process.is_main || process.counted.events != 0);
+/// Returns the exit status of a run without a trace.
+int status_without_trace(int end_request) {
+  return end_request == 0 ? static_cast<int>(ExitStatus::failed) : kSignalled + end_request;
 }
 
 /// Returns the program's own trace, or null if there is none.
@@ -301,7 +297,7 @@ ExitStatus report(RunOptions& options, ProgramResult& result) {
   return steps.status();
 }
 
-/// Runs the program, with a progress line on the terminal.
+/// Runs the program as the options say.
 ProgramResult run_traced(RunOptions& options, const PythonChoice& python) {
   options.request.python = python.path;
   options.request.probes = options.probes == "int3" ? ProbeMode::trap : ProbeMode::jump;
@@ -312,9 +308,7 @@ ProgramResult run_traced(RunOptions& options, const PythonChoice& python) {
   options.request.target_bytes = options.memory.target;
   if (options.dry_run.asked_for())
     options.request.dry_run = dry_run_of(options.dry_run, python.path);
-  ProgressDisplay display;
-  ProgramResult result = run_program(
-      options.request, [&display](const ProgramProgress& progress) { show(progress, display); });
+  ProgramResult result = run_with_progress(options.request);
   for (TracedProcess& process : result.processes)
     if (process.trace) describe_choice(python, process.trace->meta);
   return result;
@@ -330,11 +324,19 @@ ProgramResult run_traced(RunOptions& options, const PythonChoice& python) {
     options.output.file = TraceFiles(options.output.file).for_us(rank);
   require_output(options.output, ReportStream::error);
   if (needs_timeline(options.output.format())) options.request.collector.timeline = true;
-  ProgramResult result = run_traced(options, python);
+  ProgramResult result;
+  try {
+    result = run_traced(options, python);
+  } catch (const Error& error) {
+    if (error.status() != ExitStatus::interrupted) throw;
+    write_message(error.what(), error.remedy());
+    throw CommandEnded(status_without_trace(InterruptGuard::signal()));
+  }
   say_what_is_missing(options, result);
+  const bool recorded = std::ranges::any_of(result.processes, has_news);
   const InterruptGuard guard;
   const ExitStatus reported = report(options, result);
-  // The failure of the program takes precedence.
+  if (!recorded) throw CommandEnded(status_without_trace(result.end_request));
   const int status = exit_status_of(result);
   throw CommandEnded(status != 0 ? status : static_cast<int>(reported));
 }
@@ -385,7 +387,8 @@ std::size_t add_run_command(Command& app, std::span<char* const> arguments) {
       "job.py\n"
       "Its input and output are left alone: the report goes to standard error after the program "
       "has ended,\nor to -o FILE. Exit status: the program's own; 128 + N if signal N killed it; 3 "
-      "if it succeeded and\nthe trace or report could not be written.");
+      "if nothing of it was\ntraced, or if it succeeded and the trace or report could not be "
+      "written.");
   add_program_options(command, *options);
   command.add_flag("--timeline", options->request.collector.timeline,
                    "Keep every call in the trace, not only counts");
@@ -417,6 +420,13 @@ std::vector<Trace> trace_run_command(std::vector<std::string> words) {
     const Error nothing = why_nothing(options, result);
     throw Error(ExitStatus::failed, fmt::format("`{}`: {}", fmt::join(words, " "), nothing.what()),
                 nothing.remedy().empty() ? "Give a program that calls torch." : nothing.remedy());
+  }
+  const auto failed =
+      std::ranges::find_if_not(result.processes, &std::string::empty, &TracedProcess::problem);
+  if (failed != result.processes.end() && std::ranges::none_of(result.processes, has_news)) {
+    throw Error(result.end_request == 0 ? ExitStatus::failed : ExitStatus::interrupted,
+                fmt::format("`{}` was not traced: {}", fmt::join(words, " "), failed->problem),
+                failed->remedy);
   }
   say_what_is_missing(options, result);
   if (const int status = exit_status_of(result); status != 0) {

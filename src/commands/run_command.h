@@ -12,7 +12,8 @@ namespace optrace {
 /// Adds `optrace run`. `arguments` are those of the process, beginning with the command's name and
 /// its subcommand; they must outlive `app`. Returns the number of arguments that belong to optrace.
 /// The others belong to the program, and the command-line parser must not see them. The subcommand
-/// ends by throwing CommandEnded with the program's exit status.
+/// ends by throwing CommandEnded with the program's exit status, or another one if nothing was
+/// traced.
 std::size_t add_run_command(Command& app, std::span<char* const> arguments);
 
 /// Traces the program that `optrace WORDS...` runs, the first word being `run`, without reporting

@@ -224,7 +224,7 @@ DoctorCheck test_attach(const PythonChoice& python, const DoctorProgress& progre
     constexpr std::chrono::seconds kPatience{30};
     request.duration = kPatience;
     std::uint64_t ops = 0;
-    attach(request, [&](const AttachProgress& now, bool) { ops = now.counted.ops; });
+    attach(request, progress, [&](const AttachProgress& now, bool) { ops = now.counted.ops; });
     if (ops == 0) throw again("no op was recorded in a process that was attached to");
     require_unchanged_code(program.id());
     DoctorCheck check{.id = kAttach, .tested = true};

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "platform/progress_display.h"
@@ -14,6 +15,9 @@ namespace optrace {
 class LiveTable {
  public:
   void show(const AttachProgress& progress);
+
+  /// Shows what is done before the trace begins.
+  void show_step(std::string_view step) { display_.show_step(step); }
 
  private:
   ProgressDisplay display_;

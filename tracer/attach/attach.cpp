@@ -38,6 +38,7 @@
 #include "tracer/launch/program_socket.h"
 #include "tracer/launch/protocol.h"
 #include "tracer/launch/sealed_copy.h"
+#include "tracer/launch/target_agents.h"
 #include "tracer/launch/target_description.h"
 #include "tracer/launch/tracing_orders.h"
 #include "tracer/probes/probe_session.h"
@@ -220,14 +221,17 @@ class Attachment {
   Attachment(const AttachRequest& request, const AttachListener& progress)
       : request_(request),
         progress_(progress),
-        connection_(connect_to_listening(request.process)),
+        listens_(connect_to_listening(request.process) != nullptr),
         target_(inspect_attach_target(request.process,
-                                      connection_ ? Entrance::socket : Entrance::ptrace)) {}
+                                      listens_ ? Entrance::socket : Entrance::ptrace)) {}
 
-  AttachResult run() {
+  AttachResult run(const BuildProgress& building) {
     orders_.plan({{key::kTorch, target_.torch_folder.string()},
                   {key::kModules, {target_.interpreter.string()}},
-                  {key::kCuda, uses_cuda()}});
+                  {key::kCuda, uses_cuda()}},
+                 [&building](const std::filesystem::path& torch_folder, bool devices) {
+                   return find_or_build_agents(torch_folder, devices, building);
+                 });
     connect();
     begin();
     const bool alive = watch();
@@ -282,7 +286,13 @@ class Attachment {
   }
 
   void connect() {
-    if (connection_) {
+    if (listens_) {
+      connection_ = connect_to_listening(request_.process);
+      if (!connection_) {
+        throw Error(ExitStatus::failed,
+                    fmt::format("process {} ended, or listens no longer", request_.process),
+                    "Run the command again if the process still runs.");
+      }
       connection_->send(sources());
       wait_for_answer(
           "The process accepts connections, but its Python does not run: a call holds the GIL.");
@@ -452,6 +462,7 @@ class Attachment {
   const AttachListener& progress_;
   std::optional<UnblockedTraps> traps_;
   std::unique_ptr<ProgramConnection> connection_;
+  const bool listens_;
   const AttachTarget target_;
   const RunningProcess process_{request_.process};
   PrivateFolder scratch_;
@@ -467,8 +478,9 @@ class Attachment {
 
 }  // namespace
 
-AttachResult attach(const AttachRequest& request, const AttachListener& progress) {
-  return Attachment(request, progress).run();
+AttachResult attach(const AttachRequest& request, const BuildProgress& building,
+                    const AttachListener& progress) {
+  return Attachment(request, progress).run(building);
 }
 
 }  // namespace optrace

@@ -14,6 +14,7 @@
 #include "tracer/calltree/collector.h"
 #include "tracer/launch/tracing_orders.h"
 #include "tracer/probes/return_sites.h"
+#include "tracer/runtime_build/built_for_torch.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {
@@ -50,9 +51,12 @@ struct AttachResult {
 
 /// Called once a second, and at the end with `done`.
 using AttachListener = std::function<void(const AttachProgress&, bool done)>;
+
 /// Traces a running process until a condition of `request` holds or a signal arrives (an
-/// InterruptGuard must live), then leaves the process as it was before. Throws Error(usage or
-/// failed) for a process that can't be traced, which is then left as it was.
-AttachResult attach(const AttachRequest& request, const AttachListener& progress);
+/// InterruptGuard must live), then leaves the process as it was before. What has to be compiled is
+/// compiled before the process is touched, and told to `building`. Throws Error(usage or failed)
+/// for a process that can't be traced, which is then left as it was.
+AttachResult attach(const AttachRequest& request, const BuildProgress& building,
+                    const AttachListener& progress);
 
 }  // namespace optrace

@@ -24,11 +24,6 @@ namespace key = protocol::key;
 namespace message = protocol::message;
 using Clock = std::chrono::steady_clock;
 
-Error ended() {
-  return {ExitStatus::failed, "a traced process closed the connection",
-          "See its output, and check that it works without optrace."};
-}
-
 bool wait_for(int descriptor, short what, Clock::time_point end) {
   // The maximum delay until a signal that arrives just before poll() is handled.
   constexpr std::chrono::milliseconds kPart{50};
@@ -52,6 +47,10 @@ std::string text_in(const nlohmann::json& message, const char* key) {
 
 }  // namespace
 
+ConnectionEnded::ConnectionEnded()
+    : Error(ExitStatus::failed, "the process ended or closed its connection to optrace",
+            "If it still runs, report this error.") {}
+
 pid_t ProgramConnection::process() const {
   ucred other{};
   socklen_t size = sizeof other;
@@ -65,7 +64,7 @@ std::optional<nlohmann::json> ProgramConnection::poll() {
     const ssize_t size = ::recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (size < 0 && errno == EINTR) continue;
     if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::nullopt;
-    if (size <= 0) throw ended();
+    if (size <= 0) throw ConnectionEnded();
     messages_.append({buffer.data(), static_cast<std::size_t>(size)});
   }
   return messages_.take();
@@ -128,9 +127,9 @@ void ProgramConnection::send(const nlohmann::json& message,
       descriptors = {};
       rest.remove_prefix(static_cast<std::size_t>(sent));
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      if (!wait_for(socket_.get(), POLLOUT, end)) throw ended();
+      if (!wait_for(socket_.get(), POLLOUT, end)) throw ConnectionEnded();
     } else if (errno != EINTR) {
-      throw ended();
+      throw ConnectionEnded();
     }
   }
 }

@@ -10,9 +10,16 @@
 #include <sys/types.h>
 
 #include "platform/descriptor.h"
+#include "platform/error.h"
 #include "tracer/launch/target_messages.h"
 
 namespace optrace {
+
+/// A process ended or closed its end of a connection.
+class ConnectionEnded : public Error {
+ public:
+  ConnectionEnded();
+};
 
 /// A connection between a traced process and the command. Both sides send JSON objects, one per
 /// line; the command can send descriptors with them. The process is not trusted (TargetMessages)
@@ -27,7 +34,7 @@ class ProgramConnection {
   pid_t process() const;
 
   /// Returns the next message if it is complete, else nullopt. Throws Error(failed) if the process
-  /// closed its end or sent an invalid message.
+  /// closed its end (ConnectionEnded) or sent an invalid message.
   std::optional<nlohmann::json> poll();
 
   /// Waits for data or the end of the connection. Returns false if neither comes within `limit`.

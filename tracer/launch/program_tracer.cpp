@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <sstream>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -29,11 +30,14 @@
 #include "platform/descriptor.h"
 #include "platform/error.h"
 #include "platform/installation.h"
+#include "platform/installed_torch.h"
+#include "platform/interrupt.h"
 #include "platform/private_folder.h"
 #include "platform/signal_forwarder.h"
 #include "tracer/launch/program_socket.h"
 #include "tracer/launch/protocol.h"
 #include "tracer/launch/sealed_copy.h"
+#include "tracer/launch/target_agents.h"
 #include "tracer/launch/target_description.h"
 #include "tracer/launch/tracing_orders.h"
 #include "tracer/probes/probe_session.h"
@@ -50,13 +54,13 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr std::size_t kMaxProcesses = 4096;
-constexpr milliseconds kImportLimit = std::chrono::hours(1);  // torch's import may be slow.
 // How often a family looks for the end of its processes. All else wakes it, but the background
 // thread may get no processor for long.
 constexpr milliseconds kWatchPause{8};
 // The background thread reads less often while a delay shows that others want the processors.
 constexpr milliseconds kTolerableDelay{1};
 constexpr milliseconds kLongestPause{64};
+constexpr const char* kEndedBefore = "it or the program ended before its recording had begun";
 // For so long after a process waited for its reader, it is expected to do so again.
 constexpr milliseconds kAwaitedFor{50};
 
@@ -81,6 +85,13 @@ class ProcessWatch {
 
   /// Negative if the system has no pidfds.
   int descriptor() const { return end_.get(); }
+
+  /// Returns true if the process ends within this time.
+  bool ends_within(milliseconds limit) const {
+    for (const auto end = Clock::now() + limit; !ended(); std::this_thread::sleep_for(kWatchPause))
+      if (Clock::now() >= end) return false;
+    return true;
+  }
 
  private:
   pid_t process_;
@@ -128,9 +139,10 @@ std::optional<std::uint64_t> rank_in(const Json& message) {
 /// probes, so one session plans for all of them. All work is done on a thread of the family's own.
 class ProcessFamily {
  public:
-  ProcessFamily(const ProgramRequest& request, pid_t program, ProgramConnection connection,
-                Json greeting)
+  ProcessFamily(const ProgramRequest& request, SharedAgents& agents, pid_t program,
+                ProgramConnection connection, Json greeting)
       : request_(request),
+        agents_(agents),
         program_(program),
         first_(connection.process()),
         thread_([this, mine = std::move(connection), said = std::move(greeting)]() mutable {
@@ -157,8 +169,12 @@ class ProcessFamily {
     woken_.notify_one();
   }
 
+  /// Ends the compilers that the first process waits for, if any. It then continues untraced.
+  void stop_building() { building_.request_stop(); }
+
   /// Reads the remaining data of all processes, whether they still run or not.
   void close() {
+    stop_building();
     {
       const std::lock_guard lock(mutex_);
       closing_ = true;
@@ -183,6 +199,7 @@ class ProcessFamily {
     sum.counted.ops += counted_.ops;
     sum.counted.paths += counted_.paths;
     sum.counted.lost += counted_.lost;
+    if (!step_.empty()) sum.step = step_;
   }
 
  private:
@@ -322,6 +339,8 @@ class ProcessFamily {
       connection.send(
           first || request_.window ? orders_.record() : Json{{key::kOrder, order::kRecord}},
           {&region, 1});
+      // Others, which record already, must not wait for a process that is stopped.
+      if (first) wait_for_message(connection);
       receive_recording(connection, member->meta);
       {
         const std::lock_guard lock(members_mutex_);
@@ -342,13 +361,17 @@ class ProcessFamily {
       if (request_.only_compilations)
         orders_.plan_nothing(greeting);
       else
-        orders_.plan(greeting);
+        orders_.plan(greeting, [this](const std::filesystem::path& torch_folder, bool devices) {
+          return find_agents(torch_folder, devices);
+        });
     } catch (const std::exception&) {
       failure = std::current_exception();  // Rethrown once torch is imported.
     }
+    show_step("");
     Json imported;
     try {
-      imported = connection.receive(message::kImported, kImportLimit);
+      wait_for_message(connection);
+      imported = connection.receive(message::kImported, kAnswerLimit);
     } catch (const Error&) {
       return false;
     }
@@ -356,6 +379,31 @@ class ProcessFamily {
     orders_.limit_returns(request_.returns_per_site);
     meta_ = orders_.meta(std::move(imported), command_line(request_));
     return true;
+  }
+
+  /// Waits for a process's message for as long as the program runs: a busy machine may leave it no
+  /// processor.
+  void wait_for_message(const ProgramConnection& connection) const {
+    constexpr milliseconds kLook{200};
+    while (!connection.wait(kLook)) {
+      const std::lock_guard lock(mutex_);
+      if (closing_) throw Error(ExitStatus::failed, kEndedBefore, "");
+    }
+  }
+
+  TargetAgents find_agents(const std::filesystem::path& torch_folder, bool devices) {
+    const auto go_on = [this] {
+      if (!building_.stop_requested()) return;
+      throw Error(ExitStatus::interrupted, "it ended, or a signal came, while it was compiled for",
+                  "Run the command again when ready.");
+    };
+    return agents_.get(torch_folder, devices,
+                       {[this](std::string_view step) { show_step(step); }, go_on});
+  }
+
+  void show_step(std::string_view step) {
+    const std::lock_guard lock(mutex_);
+    step_ = step;
   }
 
   /// Handles an orderly end of the process or of its window, in which the process still answers.
@@ -463,6 +511,11 @@ class ProcessFamily {
     try {
       step();
       return;
+    } catch (const ConnectionEnded& error) {
+      // A process that ends closes its connections a moment before.
+      const bool ended = member.watch.ends_within(std::chrono::seconds(1));
+      failed.problem = ended ? kEndedBefore : error.what();
+      failed.remedy = ended ? "" : error.remedy();
     } catch (const Error& error) {
       failed.problem = error.what();
       failed.remedy = error.remedy();
@@ -475,8 +528,10 @@ class ProcessFamily {
   }
 
   const ProgramRequest& request_;
+  SharedAgents& agents_;
   const pid_t program_;
   const pid_t first_;
+  std::stop_source building_;
 
   // Guards the members from woken_ to closing_, which both threads use.
   mutable std::mutex mutex_;
@@ -484,6 +539,7 @@ class ProcessFamily {
   std::vector<pid_t> forked_;
   std::vector<std::pair<ProgramConnection, Json>> heard_;
   CollectorProgress counted_;
+  std::string step_;  // What the first process waits for.
   bool called_ = false;
   bool closing_ = false;
 
@@ -509,14 +565,15 @@ class ProcessFamily {
 /// All connections, and the families that their processes belong to.
 class TracedProgram {
  public:
-  TracedProgram(const ProgramRequest& request, const ProgramListener& listener, pid_t program)
-      : request_(request), listener_(listener), program_(program) {}
+  TracedProgram(const ProgramRequest& request, SharedAgents& agents, ProgramListener listener,
+                pid_t program)
+      : request_(request), agents_(agents), listener_(std::move(listener)), program_(program) {}
 
   /// Accepts connections and reads messages without waiting. Closes connections with invalid
   /// messages.
   void listen() {
     try {
-      while (std::optional<ProgramConnection> connection = listener_.accept()) {
+      while (std::optional<ProgramConnection> connection = listener_->accept()) {
         if (strangers_.size() < kMaxProcesses) strangers_.push_back(std::move(*connection));
       }
     } catch (const Error& error) {
@@ -539,7 +596,7 @@ class TracedProgram {
 
   /// Adds the descriptors that have data when listen() has something to do.
   void add_descriptors(std::vector<pollfd>& watched) const {
-    watched.push_back({listener_.descriptor(), POLLIN, 0});
+    watched.push_back({listener_->descriptor(), POLLIN, 0});
     for (const ProgramConnection& stranger : strangers_) {
       watched.push_back({stranger.descriptor(), POLLIN, 0});
     }
@@ -551,7 +608,15 @@ class TracedProgram {
     return sum;
   }
 
+  void stop_building() {
+    for (const auto& family : families_) family->stop_building();
+  }
+
   void finish(ProgramResult& result) {
+    stop_building();
+    // A process that connects from now on, or has just done so, must not wait.
+    listener_.reset();
+    strangers_.clear();
     std::vector<TracedProcess>& all = result.processes;
     all = std::move(failed_);
     for (const auto& family : families_) {
@@ -582,8 +647,8 @@ class TracedProgram {
       }
     }
     if (kind != message::kProgram || forked || families_.size() >= kMaxProcesses) return;
-    families_.push_back(std::make_unique<ProcessFamily>(request_, program_, std::move(connection),
-                                                        std::move(message)));
+    families_.push_back(std::make_unique<ProcessFamily>(request_, agents_, program_,
+                                                        std::move(connection), std::move(message)));
   }
 
   void complain(const Error& error) {
@@ -594,7 +659,8 @@ class TracedProgram {
   }
 
   const ProgramRequest& request_;
-  const ProgramListener& listener_;
+  SharedAgents& agents_;
+  std::optional<ProgramListener> listener_;  // Empty after finish().
   pid_t program_;
   std::vector<ProgramConnection> strangers_;
   std::vector<std::unique_ptr<ProcessFamily>> families_;
@@ -629,6 +695,27 @@ ChildProcess::Options how_to_start(const ProgramRequest& request,
   return options;
 }
 
+/// Builds what most programs need that this Python runs, if it finds torch as usual. What it does
+/// not find, or another torch, is left to the processes that import it.
+void build_agents(const ProgramRequest& request, SharedAgents& agents,
+                  const std::function<void(const ProgramProgress&)>& progress) {
+  if (request.only_compilations) return;
+  const auto torch = find_torch(request.python);
+  if (!torch) return;
+  std::error_code error;
+  const auto folder = std::filesystem::canonical(torch->folder, error);
+  if (error) return;
+  const bool dry_run = request.dry_run.has_value();
+  const InterruptGuard guard;
+  agents.get(folder, (dry_run || has_gpu()) && records_device_activity(dry_run),
+             [&progress](std::string_view step) {
+               ProgramProgress building;
+               building.step = step;
+               progress(building);
+             });
+  InterruptGuard::throw_if_interrupted();
+}
+
 }  // namespace
 
 std::optional<std::uint64_t> rank_number(std::string_view text) {
@@ -642,13 +729,16 @@ std::optional<std::uint64_t> rank_number(std::string_view text) {
 
 ProgramResult run_program(const ProgramRequest& request,
                           const std::function<void(const ProgramProgress&)>& progress) {
+  SharedAgents agents;
+  build_agents(request, agents, progress);
   const PrivateFolder folder;
-  const ProgramListener listener(folder.path() / "socket");
+  ProgramListener listener(folder.path() / "socket");
   const SignalForwarder signals;
   ChildProcess child(how_to_start(request, folder.path() / "socket"));
   SignalForwarder::forward_to(child.id());
   const ProcessWatch watch(child.id());
-  TracedProgram program(request, listener, child.id());
+  TracedProgram program(request, agents, std::move(listener), child.id());
+  ProgramResult result;
   Clock::time_point shown = Clock::now();
   while (!watch.ended()) {
     std::vector<pollfd> watched;
@@ -657,13 +747,18 @@ ProgramResult run_program(const ProgramRequest& request,
     const int slice = watch.descriptor() < 0 ? 10 : 200;  // Milliseconds.
     ::poll(watched.data(), watched.size(), slice);
     program.listen();
+    if (const int signal = SignalForwarder::take_end_request(); signal != 0) {
+      result.end_request = signal;
+      program.stop_building();
+    }
     if (Clock::now() - shown >= std::chrono::seconds(1)) {
       shown = Clock::now();
       progress(program.progress());
     }
   }
   SignalForwarder::forward_to(0);  // Before the PID can be reused.
-  ProgramResult result;
+  if (const int signal = SignalForwarder::take_end_request(); signal != 0)
+    result.end_request = signal;
   result.had_children = waited_for_children(child.id());
   result.wait_status = child.wait();
   program.listen();  // Connections of the last moment.

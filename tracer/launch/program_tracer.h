@@ -68,6 +68,7 @@ struct UnreachedWindow {
 
 struct ProgramResult {
   int wait_status = 0;                   ///< The program's, from waitpid.
+  int end_request = 0;                   ///< The signal that asked this command to end, if any.
   bool had_children = false;             ///< True if it waited for processes that it had started.
   std::vector<TracedProcess> processes;  ///< The main one first, then by rank and id.
   std::vector<UnreachedWindow> unreached;
@@ -80,13 +81,22 @@ std::optional<std::uint64_t> rank_number(std::string_view text);
 struct ProgramProgress {
   std::size_t processes = 0;
   CollectorProgress counted;
+  std::string step;  ///< A sentence on what the program waits for; empty if it does not wait.
 };
 
 /// Runs the program with our standard streams and in our process group, as if it had been started
 /// in our place: it receives the signals that are sent to us (SignalForwarder) and ignores those
 /// that we ignore. Tracing begins once the program has imported torch, or with the window. Calls
 /// `progress` once a second. If tracing fails, the program continues, and TracedProcess::problem
-/// has the reason. Throws Error(usage or failed) only if the program can't be started.
+/// has the reason.
+///
+/// What has to be compiled for the torch that this Python finds is compiled before the program
+/// starts, so that none of the program's own time limits passes meanwhile. A process that imports
+/// another torch waits at the end of that import for as long as it takes. A signal that asks us to
+/// end, and the end of the program, end the compilers.
+///
+/// Throws Error(usage or failed) if the program can't be started, and Error(interrupted) after a
+/// signal before that.
 ProgramResult run_program(const ProgramRequest& request,
                           const std::function<void(const ProgramProgress&)>& progress);
 

@@ -1,5 +1,7 @@
 #include "tracer/launch/target_agents.h"
 
+#include <chrono>
+
 #include "tracer/launch/protocol.h"
 #include "tracer/runtime_build/activity_agent.h"
 #include "tracer/runtime_build/cuda_calls_agent.h"
@@ -29,6 +31,17 @@ TargetAgents find_or_build_agents(const std::filesystem::path& torch_folder, boo
   agents.device_activity = find_or_build_activity_agent(torch_folder, progress);
   agents.cuda_calls = find_or_build_cuda_calls_agent(torch_folder, progress);
   return agents;
+}
+
+TargetAgents SharedAgents::get(const std::filesystem::path& torch_folder, bool devices,
+                               const BuildProgress& progress) {
+  std::unique_lock lock(mutex_, std::defer_lock);
+  while (!lock.try_lock_for(std::chrono::milliseconds(50))) progress.go_on();
+  const std::pair key(torch_folder, devices);
+  auto found = known_.find(key);
+  if (found == known_.end())
+    found = known_.emplace(key, find_or_build_agents(torch_folder, devices, progress)).first;
+  return found->second;
 }
 
 }  // namespace optrace

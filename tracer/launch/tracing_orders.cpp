@@ -42,7 +42,7 @@ TracingOrders::TracingOrders(ProbeSession& session, ProbeMode probes, const DryR
   if (!root.empty()) session_.modules().look_below(root);
 }
 
-void TracingOrders::plan(const Json& greeting) {
+void TracingOrders::plan(const Json& greeting, const FindAgents& find_agents) {
   const auto torch = greeting.find(key::kTorch);
   if (torch == greeting.end() || !torch->is_string()) {
     throw Error(ExitStatus::failed, "a traced process did not send the location of its torch",
@@ -65,20 +65,16 @@ void TracingOrders::plan(const Json& greeting) {
   }
   plans_ = session_.initial_plans(modules);
   agents_.ops.missing = builds_nothing_;
-  if (builds_nothing_.empty()) build_agents(folder);
+  if (!builds_nothing_.empty()) return;
+  // Resolved once, because a link may be changed before it is followed again.
+  std::error_code error;
+  const auto resolved = std::filesystem::canonical(folder, error);
+  agents_ =
+      find_agents(error ? folder : resolved, cuda_ && records_device_activity(dry_run_ != nullptr));
 }
 
 void TracingOrders::plan_nothing(const Json& greeting) {
   cuda_ = dry_run_ != nullptr || greeting.value(key::kCuda, Json()) == true;
-}
-
-void TracingOrders::build_agents(const std::filesystem::path& torch_folder) {
-  // Resolved once, because a link may be changed before it is followed again.
-  std::error_code error;
-  const auto resolved = std::filesystem::canonical(torch_folder, error);
-  agents_ = find_or_build_agents(error ? torch_folder : resolved,
-                                 cuda_ && records_device_activity(dry_run_ != nullptr),
-                                 [](std::string_view) {});
 }
 
 Json TracingOrders::meta(Json imported, const std::string& call) const {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -50,9 +51,13 @@ class TracingOrders {
   /// The recording contains the journal of tensors, of at most `bytes`.
   void keep_tensors(std::uint64_t bytes) { journal_bytes_ = bytes; }
 
-  /// Plans probes and builds the agents for ops and devices, for a process whose first message was
-  /// `greeting` ("torch", "modules", "cuda"). Throws Error.
-  void plan(const nlohmann::json& greeting);
+  /// Returns the agents for a torch, those for devices if wanted.
+  using FindAgents =
+      std::function<TargetAgents(const std::filesystem::path& torch_folder, bool devices)>;
+
+  /// Plans probes and finds the agents for ops and devices, for a process whose first message was
+  /// `greeting` ("torch", "modules", "cuda"). Throws Error, and what `find_agents` throws.
+  void plan(const nlohmann::json& greeting, const FindAgents& find_agents);
 
   /// The same for a process in which only compilations are recorded: nothing is to be placed.
   void plan_nothing(const nlohmann::json& greeting);
@@ -72,8 +77,6 @@ class TracingOrders {
   std::vector<std::filesystem::path> files() const;
 
  private:
-  void build_agents(const std::filesystem::path& torch_folder);
-
   ProbeSession& session_;
   const ProbeMode probes_;
   const DryRun* const dry_run_;

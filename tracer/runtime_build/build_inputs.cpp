@@ -115,8 +115,9 @@ bool are_unchanged(std::vector<Input>& inputs, const std::filesystem::path& pack
 /// Returns the program that a driver such as g++ starts to compile; nullopt for a compiler that is
 /// a single program.
 std::optional<std::filesystem::path> compiler_proper(const std::filesystem::path& folder,
-                                                     const std::filesystem::path& compiler) {
-  if (run_build_steps({{compiler.string(), "-print-prog-name=cc1plus"}}, 1, folder))
+                                                     const std::filesystem::path& compiler,
+                                                     const std::function<void()>& go_on) {
+  if (run_build_steps({{compiler.string(), "-print-prog-name=cc1plus"}}, 1, folder, go_on))
     return std::nullopt;
   std::string said = read_file(folder / "said-0").value_or("");
   said.resize(std::min(said.find('\n'), said.size()));
@@ -165,10 +166,11 @@ std::vector<std::filesystem::path> parse_dependencies(std::string_view rule) {
 }
 
 std::vector<std::filesystem::path> inputs_of_build(const std::filesystem::path& folder,
-                                                   const std::filesystem::path& compiler) {
+                                                   const std::filesystem::path& compiler,
+                                                   const std::function<void()>& go_on) {
   const std::filesystem::path own = resolved(folder);
   std::set<std::filesystem::path> files{resolved(compiler)};
-  if (const auto proper = compiler_proper(folder, compiler)) files.insert(resolved(*proper));
+  if (const auto proper = compiler_proper(folder, compiler, go_on)) files.insert(resolved(*proper));
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (entry.path().extension() != kNote) continue;
     for (const auto& file : parse_dependencies(read_file(entry.path()).value_or("")))

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,9 +21,10 @@ std::vector<std::filesystem::path> parse_dependencies(std::string_view rule);
 
 /// Returns the files in all lists in `folder`, the folder of a build, and the programs that
 /// `compiler` consists of. Paths are resolved and unique; files that the build itself made are left
-/// out.
+/// out. Calls `go_on` as run_build_steps() does.
 std::vector<std::filesystem::path> inputs_of_build(const std::filesystem::path& folder,
-                                                   const std::filesystem::path& compiler);
+                                                   const std::filesystem::path& compiler,
+                                                   const std::function<void()>& go_on);
 
 /// Returns the list for libraries, in load order, that were built from these files. Paths below
 /// `packages` (site-packages) are stored relative to it, because the same torch may lie in several

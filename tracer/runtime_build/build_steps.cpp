@@ -16,7 +16,6 @@
 #include "platform/child_process.h"
 #include "platform/descriptor.h"
 #include "platform/error.h"
-#include "platform/interrupt.h"
 #include "platform/whole_file.h"
 
 namespace optrace {
@@ -24,7 +23,6 @@ namespace {
 
 // Limits, because a compiler's inputs may be crafted to keep it busy. The emulated device, the
 // largest build, takes less than a tenth of each.
-constexpr std::chrono::minutes kPatience{5};
 constexpr rlim_t kMaxSeconds = 300;
 #ifdef __SANITIZE_ADDRESS__
 // The generator of the emulated device is one of the steps; AddressSanitizer reserves terabytes.
@@ -63,26 +61,23 @@ class RunningStep {
     options.environment = {{"LC_ALL", "C"}, {"TMPDIR", folder.string()}};
     options.descriptors = {{output.get(), STDOUT_FILENO}, {output.get(), STDERR_FILENO}};
     options.working_folder = folder.string();
+    options.dies_with_us = true;
     options.limits = {{RLIMIT_CPU, kMaxSeconds},
                       {RLIMIT_AS, kMaxMemory},
                       {RLIMIT_FSIZE, kMaxOutput},
                       {RLIMIT_CORE, 0}};
     child_ = std::make_unique<ChildProcess>(options);
-    end_ = std::chrono::steady_clock::now() + kPatience;
   }
 
-  /// Returns true once the step has ended, or has run too long.
+  /// Returns true if the step ends within `limit`.
   bool ended(std::chrono::milliseconds limit) {
     status_ = child_->wait_for(limit);
-    return status_ || std::chrono::steady_clock::now() >= end_;
+    return status_.has_value();
   }
 
+  /// Call after the end.
   std::optional<BuildFailure> failure() const {
-    if (!status_)
-      return BuildFailure{number_, fmt::format("it did not end within {} minutes; its input may "
-                                               "be malicious",
-                                               kPatience.count())};
-    if (*status_ == 0) return std::nullopt;
+    if (status_ == 0) return std::nullopt;
     const std::string said = first_error(read_file(output_).value_or(""));
     return BuildFailure{number_, said.empty() ? describe_wait_status(*status_) : said};
   }
@@ -91,7 +86,6 @@ class RunningStep {
   std::size_t number_;
   std::filesystem::path output_;
   std::unique_ptr<ChildProcess> child_;
-  std::chrono::steady_clock::time_point end_;
   std::optional<int> status_;
 };
 
@@ -99,7 +93,8 @@ class RunningStep {
 
 std::optional<BuildFailure> run_build_steps(const std::vector<BuildStep>& steps,
                                             std::size_t at_once,
-                                            const std::filesystem::path& folder) {
+                                            const std::filesystem::path& folder,
+                                            const std::function<void()>& go_on) {
   std::list<RunningStep> running;
   std::size_t next = 0;
   try {
@@ -112,7 +107,7 @@ std::optional<BuildFailure> run_build_steps(const std::vector<BuildStep>& steps,
       const std::chrono::milliseconds limit(running.size() == 1 ? 100 : 10);
       for (auto step = running.begin(); step != running.end();) {
         const bool ended = step->ended(limit);
-        InterruptGuard::throw_if_interrupted();
+        go_on();
         if (ended) {
           if (auto failure = step->failure()) return failure;
           step = running.erase(step);

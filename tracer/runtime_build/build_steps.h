@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,10 +19,12 @@ struct BuildFailure {
 
 /// Runs the steps in `folder`, which is also their TMPDIR, `at_once` at a time. Returns nullopt if
 /// all succeed, else the first failure, after ending the other steps. Each step may use at most
-/// minutes of processor time, gigabytes of memory and half a gigabyte of output. Throws
-/// Error(interrupted) after a signal, if an InterruptGuard lives; no step is running then.
+/// minutes of processor time, gigabytes of memory and half a gigabyte of output, and may take any
+/// time: a busy machine gives it no processor. Calls `go_on` many times a second meanwhile, and
+/// throws what it throws; no step is running then. No step outlives this process.
 std::optional<BuildFailure> run_build_steps(const std::vector<BuildStep>& steps,
                                             std::size_t at_once,
-                                            const std::filesystem::path& folder);
+                                            const std::filesystem::path& folder,
+                                            const std::function<void()>& go_on);
 
 }  // namespace optrace

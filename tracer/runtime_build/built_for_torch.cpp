@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <system_error>
@@ -120,40 +121,74 @@ std::size_t compilers_at_once() {
   return std::clamp(std::thread::hardware_concurrency(), 2U, 4U);
 }
 
-/// A lock on a folder of the cache, which a process holds while it builds for it.
+/// Tells what a builder does, and finds out whether it is to go on.
+class BuildWatch {
+ public:
+  explicit BuildWatch(const BuildProgress& progress)
+      : progress_(progress), shown_(progress.shows() && ::isatty(STDERR_FILENO) == 1) {}
+
+  void begin(std::string step) {
+    progress_.show(step);
+    step_ = std::move(step);
+    begin_ = Clock::now();
+    said_ = shown_;
+  }
+
+  /// To be called many times a second. Throws Error(interrupted) after a signal, if an
+  /// InterruptGuard lives, and what the progress throws.
+  void go_on() {
+    InterruptGuard::throw_if_interrupted();
+    progress_.go_on();
+    constexpr std::chrono::seconds kSilence{10};
+    if (said_ || Clock::now() - begin_ < kSilence) return;
+    said_ = true;
+    fmt::print(stderr, "optrace: {}\n", step_);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  const BuildProgress& progress_;
+  const bool shown_;
+  std::string step_;
+  Clock::time_point begin_;
+  bool said_ = false;
+};
+
+/// A lock on a folder of the cache, which a process holds while it builds for it. The system
+/// releases the lock of a process that is killed.
 class BuildLock {
  public:
   explicit BuildLock(const std::filesystem::path& folder)
       : folder_(folder.empty() ? -1 : ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {}
+  ~BuildLock() {
+    if (held_) ::flock(folder_.get(), LOCK_UN);  // A forked process may have the descriptor, too.
+  }
+  BuildLock(const BuildLock&) = delete;
+  BuildLock& operator=(const BuildLock&) = delete;
 
   /// Takes the lock. Returns false if another process holds it; true, too, where there are no
   /// locks.
-  bool take() const {
-    return !folder_ || ::flock(folder_.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+  bool take() {
+    if (!folder_) return true;
+    held_ = ::flock(folder_.get(), LOCK_EX | LOCK_NB) == 0;
+    return held_ || errno != EWOULDBLOCK;
   }
 
-  /// Waits until no other process holds the lock, and leaves it free, so that those that waited
-  /// don't wait for each other. Gives up after a while: a process may be stopped.
-  void wait() const {
-    constexpr std::chrono::minutes kLockLimit{5};
-    const auto end = std::chrono::steady_clock::now() + kLockLimit;
-    while (!take()) {
-      if (std::chrono::steady_clock::now() > end) return;
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-      InterruptGuard::throw_if_interrupted();
-    }
-    ::flock(folder_.get(), LOCK_UN);
-  }
+  bool is_held() const { return held_; }
 
  private:
   const Descriptor folder_;
+  bool held_ = false;
 };
 
 /// One build, with one compiler.
 class Build {
  public:
-  Build(const BuildDescription& description, std::filesystem::path compiler)
+  Build(const BuildDescription& description, std::filesystem::path compiler,
+        std::function<void()> go_on)
       : description_(description),
+        go_on_(std::move(go_on)),
         compiler_(std::move(compiler)),
         packages_(description.torch_folder.parent_path()),
         cache_(build_cache(description.cache)),
@@ -188,7 +223,7 @@ class Build {
   }
 
   std::vector<std::filesystem::path> inputs() const {
-    return inputs_of_build(folder_->path(), compiler_);
+    return inputs_of_build(folder_->path(), compiler_, go_on_);
   }
 
  private:
@@ -214,7 +249,7 @@ class Build {
   }
 
   std::optional<BuildFailure> run(const std::vector<BuildStep>& steps) const {
-    return run_build_steps(steps, compilers_at_once(), folder_->path());
+    return run_build_steps(steps, compilers_at_once(), folder_->path(), go_on_);
   }
 
   std::optional<BuildFailure> run_all() const {
@@ -312,12 +347,15 @@ class Build {
       // Another process may have been faster.
       if (!cached()) kept.replace(cache_ / key_);
       if (auto found = cached()) built = std::move(*found);
-    } catch (const std::exception&) {
-      return;  // E.g. a full disk. The next run builds again.
+    } catch (const std::exception& error) {
+      // The next run builds again.
+      if (cache_problem().empty())
+        built.not_kept = fmt::format("{} can't be written to: {}", cache_.string(), error.what());
     }
   }
 
   const BuildDescription& description_;
+  const std::function<void()> go_on_;  ///< As for run_build_steps().
   const std::filesystem::path compiler_;
   const std::filesystem::path packages_;  ///< site-packages
   const std::filesystem::path cache_;     ///< Empty without a cache.
@@ -381,7 +419,7 @@ std::string why_not_prebuilt(const BuildDescription& description) {
 FreshBuild build_afresh(const BuildDescription& description) {
   const auto compiler = find_compiler();
   if (!compiler) return {.built = without_libraries(description, kNoCompiler)};
-  Build build(description, *compiler);
+  Build build(description, *compiler, [] { InterruptGuard::throw_if_interrupted(); });
   FreshBuild fresh{.built = build.compile_and_link()};
   fresh.inputs = build.inputs();
   return fresh;
@@ -399,23 +437,37 @@ BuiltLibraries find_or_build(const BuildDescription& description, const BuildPro
     }
   }
   const auto compiler = find_compiler();
-  if (compiler)
-    if (auto built = Build(description, *compiler).cached()) return *std::move(built);
+  BuildWatch watch(progress);
+  std::optional<Build> build;
+  if (compiler) build.emplace(description, *compiler, [&watch] { watch.go_on(); });
+  if (build)
+    if (auto built = build->cached()) return *std::move(built);
   std::string obstacle = description.obstacle ? description.obstacle() : std::string();
-  if (!compiler) {
+  if (!build) {
     if (!obstacle.empty()) obstacle += obstacle.ends_with('.') ? " " : ". ";
     obstacle += kNoCompiler;
   }
   if (!obstacle.empty()) return without_libraries(description, obstacle);
-  Build build(description, *compiler);
-  const BuildLock lock(build.cache());
+  // Whoever waits for a build that can't be cached waits for nothing.
+  const bool can_keep = ::access(build->cache().c_str(), W_OK) == 0;
+  BuildLock lock(can_keep ? build->cache() : std::filesystem::path());
   if (!lock.take()) {
-    progress(fmt::format("waiting for another optrace that is {}", description.progress));
-    lock.wait();
-    if (auto built = build.cached()) return *std::move(built);
+    watch.begin(fmt::format("waiting for another optrace that is {}", description.progress));
+    while (!lock.take()) {
+      watch.go_on();
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
   }
-  progress(description.progress);
-  return build.make();
+  // Another process may have built them since the first look.
+  if (auto built = build->cached()) return *std::move(built);
+  if (lock.is_held()) NewFolder::remove_left_behind(build->cache());
+  watch.begin(description.progress);
+  try {
+    return build->make();
+  } catch (const std::filesystem::filesystem_error& error) {  // E.g. a full disk.
+    return without_libraries(description,
+                             fmt::format("{} failed: {}.", description.building, error.what()));
+  }
 }
 
 std::string not_kept_warning(const BuiltLibraries& built) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <filesystem>
 #include <functional>
@@ -29,7 +30,8 @@ struct BuiltLibraries {
   /// this torch needs none.
   std::string missing{};
   std::shared_ptr<const PrivateFolder> folder{};  ///< Contains libraries that can't be cached.
-  /// If they are not cached because of the files that they were built from: the reason.
+  /// If they are not cached because of the files that they were built from, or because their folder
+  /// of the cache can't be written to: the reason.
   std::string not_kept{};
   /// The name of the prebuilt libraries, such as "torch-2.7.0"; empty if they were compiled.
   std::string prebuilt{};
@@ -38,8 +40,34 @@ struct BuiltLibraries {
   std::filesystem::path library() const;
 };
 
-/// Called with a sentence on what is done, before something that takes seconds.
-using BuildProgress = std::function<void(std::string_view)>;
+/// How a builder tells what it does, and what may end a build.
+class BuildProgress {
+ public:
+  /// Shows nothing.
+  BuildProgress() = default;
+
+  /// Calls `show` with a sentence on what is done, before something that takes seconds, and
+  /// `go_on` many times a second meanwhile. An exception of `go_on` ends the build and leaves
+  /// find_or_build().
+  template <std::invocable<std::string_view> Show>
+  BuildProgress(Show show, std::function<void()> go_on = {})
+      : show_(std::move(show)), go_on_(std::move(go_on)) {}
+
+  /// Shows nothing.
+  explicit BuildProgress(std::function<void()> go_on) : go_on_(std::move(go_on)) {}
+
+  bool shows() const { return show_ != nullptr; }
+  void show(std::string_view step) const {
+    if (show_) show_(step);
+  }
+  void go_on() const {
+    if (go_on_) go_on_();
+  }
+
+ private:
+  std::function<void(std::string_view)> show_;
+  std::function<void()> go_on_;
+};
 
 /// One library of a build.
 struct LibraryToBuild {
@@ -92,10 +120,12 @@ struct BuildDescription {
 /// the libraries from the user's cache if they are there, and all that they depend on is unchanged:
 /// the description, the compiler, and the contents of all files that the compiler read. Otherwise
 /// builds them with the user's C++ compiler ($CXX, else g++, c++ or clang++) and caches them,
-/// unless users other than the command's own and root could have changed an input. If another
-/// process is building for the same cache folder, it waits for that one first. If they
-/// can't be built, `missing` has the reason. Throws Error(interrupted) after a signal, if an
-/// InterruptGuard lives.
+/// unless users other than the command's own and root could have changed an input. Only one process
+/// at a time builds for a folder of the cache: the others wait until it has ended, and look again.
+/// If the libraries can't be built, `missing` has the reason. What takes more than ten seconds is
+/// said on standard error, once, unless `progress` shows it on a terminal. Throws
+/// Error(interrupted) after a signal, if an InterruptGuard lives, and what `progress` throws; no
+/// compiler is running then.
 BuiltLibraries find_or_build(const BuildDescription& description, const BuildProgress& progress);
 
 /// Returns why no prebuilt libraries fit the torch, a sentence; empty if some fit.

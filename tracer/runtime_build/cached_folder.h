@@ -20,6 +20,9 @@ class NewFolder {
   /// system can exchange names, there is no moment without a folder of that name.
   void replace(const std::filesystem::path& path);
 
+  /// Removes the new folders in `parent` of processes that were killed. Nobody may be making one.
+  static void remove_left_behind(const std::filesystem::path& parent);
+
  private:
   std::filesystem::path path_;
 };

@@ -93,7 +93,7 @@ std::vector<std::pair<std::string, std::string>> DryRun::environment() const {
 
 std::optional<DryRun> prepare_dry_run(const std::filesystem::path& python,
                                       const EmulatedDevices& devices,
-                                      const std::function<void(std::string_view)>& progress) {
+                                      const BuildProgress& progress) {
   require_gpu_model(devices.gpu_model);
   const std::filesystem::path torch = ask_for_torch(python);
   if (torch.empty()) return std::nullopt;

@@ -48,7 +48,7 @@ struct DryRun {
 /// reason for a torch that can't run dry, and Error(interrupted) after a signal.
 std::optional<DryRun> prepare_dry_run(const std::filesystem::path& python,
                                       const EmulatedDevices& devices,
-                                      const std::function<void(std::string_view)>& progress);
+                                      const BuildProgress& progress);
 
 /// Returns the dry run that a running process belongs to, according to its own environment and
 /// mappings.

@@ -23,6 +23,7 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/error.h"
+#include "platform/interrupt.h"
 #include "platform/torch_version.h"
 #include "platform/whole_file.h"
 #include "tracer/elf/dynamic_symbols.h"
@@ -41,7 +42,7 @@ const std::filesystem::path kPortable = OPTRACE_PORTABLE_SOURCES;
 
 /// Runs one program of a build.
 void run_step(const BuildStep& step, const std::filesystem::path& folder) {
-  if (const auto failure = run_build_steps({step}, 1, folder))
+  if (const auto failure = run_build_steps({step}, 1, folder, InterruptGuard::throw_if_interrupted))
     fail(fmt::format("{} failed: {}", step.front(), failure->said), "See its message.");
 }
 

@@ -39,8 +39,8 @@ std::filesystem::path prebuilt_folder(std::string_view kind);
 /// Returns the prebuilt libraries in the folders in `folder`, sorted by name.
 std::vector<Prebuilt> prebuilt_libraries(const std::filesystem::path& folder);
 
-/// Copies the libraries (in load order) into the folder of their description, to which it adds them,
-/// and writes that. All users may read the files. Throws like OutputFile.
+/// Copies the libraries (in load order) into the folder of their description, to which it adds
+/// them, and writes that. All users may read the files. Throws like OutputFile.
 void store_prebuilt(Prebuilt& prebuilt, const std::vector<std::filesystem::path>& libraries);
 
 /// Moves all libraries below a kind's folder into one compressed file. Throws like OutputFile.

@@ -10,6 +10,7 @@ import pytest
 from report_frames import frames
 
 USAGE = 2
+FAILED = 3
 HELPERS = pathlib.Path(__file__).parents[1]
 
 # `state()` is empty if nothing of optrace is active in the process.
@@ -160,7 +161,7 @@ def test_a_program_that_ends_in_the_window_says_so(window, script, optrace, tmp_
 
 def test_a_program_that_ends_before_the_window(window, script):
     result = window(["--from-step", "9"], script(TRAINING + "    sys.exit(4)\n"))
-    assert result.returncode == 4 and result.report is None
+    assert result.returncode == FAILED and result.report is None
     assert "the program ended before step 9, so there is nothing to report; it made 7 steps" in \
         result.stderr
     assert "Give --from-step a number up to 7." in result.stderr
@@ -168,7 +169,7 @@ def test_a_program_that_ends_before_the_window(window, script):
 
 def test_a_program_without_an_optimizer(window):
     result = window(["--from-step", "2"], "-c", "import torch; torch.ones(2).add(1)")
-    assert result.returncode == 0 and result.report is None
+    assert result.returncode == FAILED and result.report is None
     assert ("the program ended before step 2: no optimizer of torch.optim stepped, and "
             "optrace.step() was not called") in result.stderr
     killed = window(["--from-step", "2"], "-c", "import torch, os; os.abort()")

@@ -3,7 +3,10 @@
 #include "tracer/runtime_build/built_for_torch.h"
 
 #include <atomic>
+#include <csignal>
 #include <iterator>
+#include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -16,6 +19,7 @@
 #include "platform/descriptor.h"
 #include "platform/file_trust.h"
 #include "platform/private_folder.h"
+#include "platform/whole_file.h"
 #include "tests/unit/environment_variable.h"
 #include "tests/unit/small_library.h"
 #include "tracer/runtime_build/build_inputs.h"
@@ -240,7 +244,7 @@ TEST_CASE("what others can change leaves nothing in the cache") {
 TEST_CASE("a compiler runs with limits") {
   const PrivateFolder folder;
   const auto said = [&](const std::string& script) {
-    const auto failure = run_build_steps({{"sh", "-c", script}}, 1, folder.path());
+    const auto failure = run_build_steps({{"sh", "-c", script}}, 1, folder.path(), [] {});
     return failure ? failure->said : std::string();
   };
 #ifdef __SANITIZE_ADDRESS__
@@ -253,6 +257,19 @@ TEST_CASE("a compiler runs with limits") {
         "error: 300 " + memory + " 1048576 0");
   CHECK_THAT(said("exec head -c 600000000 /dev/zero > large"), Catch::Contains("SIGXFSZ"));
   CHECK(said("true").empty());
+}
+
+TEST_CASE("what ends a build ends its programs") {
+  const PrivateFolder folder;
+  const auto begun = folder.path() / "begun";
+  CHECK_THROWS_WITH(
+      run_build_steps({{"sh", "-c", "echo $$ > begun; exec sleep infinity"}}, 1, folder.path(),
+                      [&] {
+                        if (!read_file(begun).value_or("").empty())
+                          throw std::runtime_error("enough");
+                      }),
+      "enough");
+  CHECK(::kill(std::stoi(read_file(begun).value_or("")), 0) != 0);
 }
 
 TEST_CASE("a rule of make is read as compilers write it") {

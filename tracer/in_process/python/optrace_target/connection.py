@@ -41,12 +41,12 @@ class Connection:
         self._socket = socket
 
     @classmethod
-    def to(cls, address, patience):
-        """Connects to the command. `patience` is the time in seconds that it may take to answer."""
+    def to(cls, address):
+        """Connects to the command, and waits for its answers until it ends."""
         socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         try:
             socket = _high(socket)
-            socket.settimeout(patience)
+            socket.settimeout(None)  # The program may have set a default.
             socket.connect(address)
         except BaseException:
             socket.close()

@@ -5,6 +5,9 @@ and again after its last one. Until then, only the steps are counted (steps.py).
 
 Nothing here may raise, print, or leave anything behind when it returns, except the recording: no
 descriptor stays open, and signals are blocked until the program's own code runs again.
+
+The process waits for the command's answers for as long as the command lives: compiling for a new
+torch may take minutes. When the command ends, however it does, the system closes the connection.
 """
 import atexit
 import os
@@ -19,9 +22,6 @@ from .op_records import dispatch_tables
 from .problem import Problem, first_line
 from .protocol import Key, Message, Order
 from .steps import Steps
-
-_PATIENCE = 120  # In seconds, for the command's answers; planning for a new wheel takes two.
-_END_PATIENCE = 20  # At the end, when the command has to empty the last part of the recording.
 
 
 def begin(address, children, window, torch_folder):
@@ -71,7 +71,7 @@ class Program:
 
     def connect(self, torch_folder):
         try:
-            self._connection = Connection.to(self._address, _PATIENCE)
+            self._connection = Connection.to(self._address)
             self._connection.send(Message.PROGRAM, {
                 Key.PARENT: os.getppid(), Key.FORKED: False, Key.RANK: os.environ.get("RANK"),
                 Key.TORCH: torch_folder, Key.MODULES: [interpreter_file()],
@@ -194,7 +194,7 @@ class Program:
 
     def _start_again(self, relative):
         """Connects again. `relative` is a process that the command knows."""
-        self._connection = Connection.to(self._address, _PATIENCE)
+        self._connection = Connection.to(self._address)
         self._connection.send(Message.PROGRAM, {Key.PARENT: relative, Key.FORKED: True,
                                                 Key.RANK: os.environ.get("RANK")})
         self._receive_and_place(True)
@@ -217,7 +217,7 @@ class Program:
         if self._window is not None:
             self._start_again(self._family)
             return
-        self._connection = Connection.to(self._address, _PATIENCE)
+        self._connection = Connection.to(self._address)
         self._connection.send(Message.PROGRAM, {Key.PARENT: parent, Key.FORKED: True,
                                                 Key.RANK: os.environ.get("RANK")})
         _, descriptors = self._connection.receive_with_region()
@@ -235,7 +235,8 @@ class Program:
         except Exception as error:
             self._complain("the tracer failed in the program (%s)" % first_line(error),
                            "Report it with this line.")
-        self._disconnect()
+        finally:  # Also if another thread took Ctrl-C, which interrupts this one.
+            self._disconnect()
 
     def _complain(self, what, remedy):
         try:
@@ -279,7 +280,7 @@ class Program:
 
     def _say(self, message, then=None):
         try:
-            connection = Connection.to(self._address, _END_PATIENCE)
+            connection = Connection.to(self._address)
             try:
                 steps = {} if self._steps is None else {Key.STEPS: self._steps.count}
                 connection.send(message, steps)
