@@ -13,7 +13,7 @@ import pytest
 
 from compilers import FOREVER, Compiler, living, wait_until
 from kept_traces import without_place
-from usual_cache import copy_caches
+from usual_cache import copy_plans
 
 FAILED = 3
 INTERRUPTED = 130
@@ -24,7 +24,7 @@ NOTICE = "optrace: compiling the op-record agent for this torch, once"
 
 @pytest.fixture(scope="module")
 def agent(optrace, python):
-    """The op agent of the reference torch in the usual cache."""
+    """The op agent of the reference torch."""
     program = TRACED + "; print(*open('/proc/self/maps'), sep='')"
     result = optrace("run", "--python", python, "-o", os.devnull, "-c", program)
     paths = {line.split()[-1] for line in result.stdout.splitlines() if "liboptrace_ops" in line}
@@ -39,7 +39,7 @@ class Place:
         self.folder, self._agent = folder, agent
         self.cache, self.temporary = folder / "cache", folder / "temporary"
         self.temporary.mkdir()
-        copy_caches(self.cache, ["plans"])
+        copy_plans(self.cache)
         self.agents = self.cache / "op-agents"
         self.mark = f"optrace-test-{folder}"
         self.environment = {"OPTRACE_CACHE_DIR": self.cache, "TMPDIR": self.temporary,
