@@ -155,7 +155,7 @@ pytorch-tests: build
 	  --python .venv/bin/python --source .source/pytorch-2.6.0
 
 matrix: build
-	@.venv/bin/python -B tests/matrix/run_matrix.py --optrace build/optrace $(MATRIX)
+	@.venv/bin/python -B tests/matrix/run_matrix.py $(MATRIX)
 
 bench: build
 	@bench/run.sh

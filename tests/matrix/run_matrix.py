@@ -1,14 +1,19 @@
 """Traces the same workloads with each CPython and each PyTorch wheel that can be installed here.
 
-    run_matrix.py --optrace build/optrace [--python VERSION]... [--torch VERSION]...
-                  [--folder FOLDER]
-    run_matrix.py --optrace build/optrace --environment FOLDER...
+    run_matrix.py [--python VERSION]... [--torch VERSION]... [--folder FOLDER]
+    run_matrix.py --pair PYTHON TORCH...
+    run_matrix.py --environment FOLDER...
 
 VERSION of a Python is `3.12`; by default each one from 3.9 to 3.14 that is on this machine. VERSION
-of torch is `2.9.1`, or `newest`; by default one old, one in between, and the newest. Environments
-are made in FOLDER (default: .venv-matrix), one for each pair that PyPI has a wheel for, of 2 to
-6 GB that uv shares between them; --environment takes one that exists. Prints a table in Markdown.
-Exit status 0: every workload of every pair shows what it must; 1: one does not; 2: wrong usage.
+of torch is `2.9.1`, or `newest`; by default 2.6.0, 2.8.0, 2.10.0 and the newest. Environments are
+made in FOLDER (default: .venv-matrix), one for each pair that PyPI has a wheel for, of 2 to 6 GB
+that uv shares between them; a pair that was named must have one. --environment takes one that
+exists.
+
+The wheels of `make wheel` are made from the build folder BUILD (default: build) and installed as
+pip does it, beside each torch. The first run has an empty cache and no compiler; its time is given
+with that of the same calls without optrace. Prints a table in Markdown. Exit status 0: every
+workload of every pair shows what it must; 1: one does not; 2: wrong usage.
 """
 import argparse
 import json
@@ -17,10 +22,11 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 PYTHONS = ["3.9", "3.10", "3.11", "3.12", "3.13", "3.14"]
-TORCHES = ["2.6.0", "2.9.1", "newest"]
+TORCHES = ["2.6.0", "2.8.0", "2.10.0", "newest"]
 LIMIT = 600  # Timeout of a command, in seconds.
 
 LOOP = """
@@ -37,9 +43,13 @@ class Lacking(Exception):
     """A report does not show what it must."""
 
 
-def run(words):
+# What `optrace conv2d` calls.
+BARE = "import torch; torch.nn.Conv2d(3, 8, 3)(torch.rand(4, 3, 56, 56))"
+
+
+def run(words, **options):
     ended = subprocess.run([str(word) for word in words], capture_output=True, text=True,
-                           timeout=LIMIT, stdin=subprocess.DEVNULL)
+                           timeout=LIMIT, stdin=subprocess.DEVNULL, **options)
     if ended.returncode != 0:
         raise Lacking((ended.stderr.strip() or f"exit status {ended.returncode}").splitlines()[-1])
     return ended.stdout
@@ -73,6 +83,23 @@ class Workloads:
 
     def _op(self, *words):
         return run([self.optrace, *words, "--python", self.python, "--format", "json"])
+
+    def first_run(self):
+        """Returns what the cell shows."""
+        bare = min(self._seconds([self.python, "-c", BARE]) for _ in range(2))
+        with tempfile.TemporaryDirectory() as cache:
+            environment = {"PATH": "/nonexistent", "HOME": cache, "OPTRACE_BACKGROUND": "0"}
+            first = self._seconds([self.optrace, "conv2d", "-o", f"{cache}/tree"], env=environment)
+            text = pathlib.Path(cache, "tree").read_text()
+        if "C++ compiler" in text:
+            raise Lacking("something had to be compiled")
+        return f"{first:.1f} s, {first / bare:.1f} times {bare:.1f} s"
+
+    @staticmethod
+    def _seconds(words, **options):
+        begin = time.monotonic()
+        run(words, **options)
+        return time.monotonic() - begin
 
     def conv2d(self):
         require(self._op("nn.Conv2d"),
@@ -142,9 +169,32 @@ def environments(given):
         return
     folder = given.folder.resolve()
     folder.mkdir(exist_ok=True)
-    for torch in given.torch or TORCHES:
-        for version in given.python or PYTHONS:
-            yield version, torch, make_environment(folder, version, torch)
+    pairs = given.pair or [(version, torch) for torch in given.torch or TORCHES
+                           for version in given.python or PYTHONS]
+    for version, torch in pairs:
+        yield version, torch, make_environment(folder, version, torch)
+
+
+def make_wheels(build, folder, pythons):
+    """Puts the wheels for these Pythons into the folder."""
+    run([REPOSITORY / "setup/make-venv.sh", ".venv-wheel", "setup/requirements-wheel.txt"],
+        cwd=REPOSITORY)
+    run([REPOSITORY / ".venv-wheel/bin/python", REPOSITORY / "setup/make-wheel.py", "--compression",
+         "1", build, folder, *pythons], cwd=REPOSITORY)
+
+
+def install(python, wheels, folder):
+    """Makes an environment that has optrace and the packages of another one; returns its programs'
+    folder. The other one is left as it is."""
+    run([python, "-m", "venv", "--without-pip", folder])
+    run([REPOSITORY / ".setup/uv/bin/uv", "pip", "install", "--python", folder / "bin/python",
+         "--find-links", wheels, "optrace"],
+        env={**os.environ, "UV_CACHE_DIR": str(REPOSITORY / ".setup/uv-cache")})
+    where = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    packages = run([python, "-c", where]).strip()
+    own = pathlib.Path(run([folder / "bin/python", "-c", where]).strip())
+    (own / "of_the_matrix.pth").write_text(f"{packages}\n")
+    return folder / "bin"
 
 
 def row_of(workloads):
@@ -152,8 +202,7 @@ def row_of(workloads):
     cells, passed = [], True
     for name in NAMES:
         try:
-            getattr(workloads, name)()
-            cells.append("yes")
+            cells.append(getattr(workloads, name)() or "yes")
         except (Lacking, subprocess.TimeoutExpired) as problem:
             cells.append(f"**no**: {problem}")
             passed = False
@@ -162,24 +211,35 @@ def row_of(workloads):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--optrace", type=pathlib.Path, required=True)
+    parser.add_argument("--build", type=pathlib.Path, default=REPOSITORY / "build")
     parser.add_argument("--python", action="append", metavar="VERSION")
     parser.add_argument("--torch", action="append", metavar="VERSION")
+    parser.add_argument("--pair", action="append", nargs=2, metavar=("PYTHON", "TORCH"))
     parser.add_argument("--folder", type=pathlib.Path, default=REPOSITORY / ".venv-matrix")
     parser.add_argument("--environment", action="append", type=pathlib.Path, default=[])
     given = parser.parse_args()
-    if not os.access(given.optrace, os.X_OK):
-        parser.error(f"{given.optrace} is not a program; build it with `make`")
+    if not os.access(given.build / "optrace", os.X_OK):
+        parser.error(f"{given.build} has no optrace; build it with `make build`")
+    found = list(environments(given))
+    with tempfile.TemporaryDirectory() as scratch:
+        status = print_table(given.build.resolve(), found, pathlib.Path(scratch))
+    return 1 if given.pair and not all(python for _, _, python in found) else status
+
+
+def print_table(build, found, scratch):
+    wheels = scratch / "wheels"
+    make_wheels(build, wheels, {version: python for version, _, python in found if python}.values())
     print("| Python | torch |", " | ".join(NAMES), "|")
     print("| --- " * (len(NAMES) + 2) + "|")
     all_passed = True
-    for version, torch, python in environments(given):
+    for number, (version, torch, python) in enumerate(found):
         if python is None:
             print(f"| {version} | {torch} | no wheel for it, or no such Python |", flush=True)
             continue
         installed = run([python, "-c", "import importlib.metadata; "
                                        "print(importlib.metadata.version('torch'))"]).strip()
-        cells, passed = row_of(Workloads(given.optrace.resolve(), python))
+        programs = install(python, wheels, scratch / str(number))
+        cells, passed = row_of(Workloads(programs / "optrace", programs / "python"))
         all_passed &= passed
         print(f"| {version} | {installed} |", " | ".join(cells), "|", flush=True)
     return 0 if all_passed else 1
