@@ -27,6 +27,12 @@ struct NativeFunction {
   bool resolver = false;      ///< STT_GNU_IFUNC: run by the dynamic linker, not by callers.
 };
 
+/// A name of the function at an address, or of the one that the loader writes into a slot there.
+struct NamedAddress {
+  std::uint64_t address = 0;  ///< As linked.
+  std::string_view symbol;
+};
+
 /// A variable of an ELF file.
 struct NativeObject {
   std::uint64_t address = 0;  ///< As linked.
@@ -142,15 +148,9 @@ class ModuleSymbols {
   /// True if the file was truncated while it was read, so that parts of it read as zeros.
   bool was_cut() const noexcept { return file_.was_cut(); }
 
-  /// Calls `visit(address)` for every start of a function or part that a symbol or an FDE defines,
-  /// in no order. Some addresses occur twice.
-  template <typename Visit>
-  void for_each_start(Visit visit) const {
-    for (const std::uint32_t offset : table().starts) visit(base_ + offset);
-    for (std::size_t entry = 0; entry < fde_count(); ++entry) {
-      if (!code(fde_start(entry), 1).empty()) visit(fde_start(entry));
-    }
-  }
+  /// Returns the starts of functions and parts that a symbol or an FDE defines, ascending and
+  /// unique.
+  std::vector<std::uint64_t> starts() const;
 
   /// Returns the first address after `address` at which a function with a name or an FDE starts.
   std::optional<std::uint64_t> next_start(std::uint64_t address) const;
@@ -172,7 +172,7 @@ class ModuleSymbols {
   /// dynamic symbol, by address.
   template <typename Visit>
   void for_each_slot(Visit visit) const {
-    for (const auto& [address, name] : slots()) visit(address, name);
+    for (const NamedAddress& slot : slots()) visit(slot.address, slot.symbol);
   }
 
   /// Calls `visit(DataPointer)` for each pointer in the file's data that the loader sets, in the
@@ -263,14 +263,18 @@ class ModuleSymbols {
   };
   const Table& table() const;
   Table collect_functions() const;
-  const std::map<std::uint64_t, std::string_view>& slots() const;
+  /// Returns the slots of for_each_slot(), by address.
+  const std::vector<NamedAddress>& slots() const;
+  /// Calls `visit(relocation, symbol, name)` for each relocation of a slot, in the file's order.
+  template <typename Visit>
+  void for_each_slot_relocation(Visit visit) const;
 
   std::uint64_t base_ = 0;  ///< The first executable address.
   mutable std::optional<Table> table_;
   /// hash32 << 32 | symbol index, sorted. Built when a `.cold` part is first looked up.
   mutable std::vector<std::uint64_t> by_name_;
-  mutable std::optional<std::map<std::uint64_t, std::string_view>> slots_;
-  mutable std::unordered_map<std::string_view, std::uint64_t> definitions_;  ///< Built with slots_.
+  mutable std::optional<std::vector<NamedAddress>> slots_;
+  mutable std::optional<std::unordered_map<std::string_view, std::uint64_t>> definitions_;
   /// Part's address to its parent's.
   mutable std::map<std::uint64_t, std::uint64_t> cold_parents_;
 };
