@@ -450,15 +450,21 @@ bool has_telling_arguments(std::string_view symbol) {
   return takes_dispatch_keys(symbol) || role_of(symbol).region_data;
 }
 
-std::vector<std::uint64_t> select_functions(const ModuleSymbols& module) {
-  std::vector<std::uint64_t> addresses;
+std::vector<NamedAddress> select_functions(const ModuleSymbols& module) {
+  std::vector<NamedAddress> selected;
   module.for_each_name([&](std::uint64_t address, std::string_view symbol) {
-    if (selecting_rule(symbol)) addresses.push_back(address);
+    if (selecting_rule(symbol)) selected.push_back({address, symbol});
   });
-  std::ranges::sort(addresses);
-  const auto repeated = std::ranges::unique(addresses);
-  addresses.erase(repeated.begin(), repeated.end());
-  return addresses;
+  std::ranges::stable_sort(selected, {}, &NamedAddress::address);
+  return selected;
+}
+
+std::vector<NamedAddress> select_slots(const ModuleSymbols& module) {
+  std::vector<NamedAddress> selected;
+  module.for_each_slot([&](std::uint64_t slot, std::string_view symbol) {
+    if (selecting_rule(symbol)) selected.push_back({slot, symbol});
+  });
+  return selected;
 }
 
 std::optional<std::uint64_t> fork_lock_of(const ModuleSymbols& module) {
