@@ -334,6 +334,8 @@ void ModuleSymbols::read_sections() {
     if (section->sh_type == SHT_PROGBITS) {
       const std::string_view name = elf_text(section_names, section->sh_name, kMaxSectionName);
       if (name == ".debug_info") has_debug_info_ = true;
+      if (name == ".nv_fatbin" && !file_.reserve(section->sh_offset, section->sh_size).empty())
+        gpu_code_ = {section->sh_offset, section->sh_size};
       if (name == ".gnu_debuglink" && tables_fit(section->sh_size))
         debug_link_ = elf_text(file_.part(section->sh_offset, section->sh_size), 0, kMaxPathLength);
     }

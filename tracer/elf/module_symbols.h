@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "platform/file_trust.h"
 #include "platform/mapped_file.h"
 
 namespace optrace {
@@ -66,6 +67,10 @@ class ModuleSymbols {
 
   /// True if the file itself has debug info (.debug_info).
   bool has_debug_info() const noexcept { return has_debug_info_; }
+
+  /// The part of the file with code for GPUs, which nothing here reads; empty if there is none. In
+  /// torch's libraries for CUDA, it is most of the file.
+  const FilePart& gpu_code() const noexcept { return gpu_code_; }
 
   /// The name of the separate file with its debug info (.gnu_debuglink); empty if there is none.
   std::string_view debug_link() const noexcept { return debug_link_; }
@@ -242,6 +247,7 @@ class ModuleSymbols {
   std::string build_id_;
   bool stripped_ = true;
   bool has_debug_info_ = false;
+  FilePart gpu_code_;
   std::string_view debug_link_;
   std::vector<Segment> segments_;
   std::vector<std::pair<std::uint64_t, std::span<const std::byte>>> executable_;

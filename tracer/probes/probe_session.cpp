@@ -88,8 +88,8 @@ std::filesystem::path ProbeSession::State::remember(ProbePlan plan, ModuleProbes
 }
 
 // The build-id is part of the file, and another file may contain the same one. So the names in the
-// cache are hashes of the file's content. Hashing takes a while and is done once for each state of
-// the file.
+// cache are hashes of the file's content, less the code for GPUs, on which no plan depends. Hashing
+// takes a while and is done once for each state of the file.
 std::string ProbeSession::State::find_cached_name(const ModuleSymbols& module) const {
   const std::filesystem::path& path = module.path();
   // Another user's files, and those in a container, must not affect later runs.
@@ -106,7 +106,7 @@ std::string ProbeSession::State::find_cached_name(const ModuleSymbols& module) c
       hash && hash->size() == kDigits &&
       hash->find_first_not_of("0123456789abcdef") == std::string::npos)
     return *hash;
-  auto hash = content_hash(path);
+  auto hash = content_hash(path, module.gpu_code());
   if (!hash || state_of(path) != state) return {};
   try_write_file(known, *hash);
   return *hash;

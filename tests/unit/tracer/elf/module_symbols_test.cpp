@@ -342,6 +342,19 @@ TEST_CASE("a spoiled library gives an error or some functions, never a crash") {
   CHECK(read > kRounds / 4);
 }
 
+TEST_CASE("the part with code for GPUs is known") {
+  const PrivateFolder folder;
+  constexpr std::string_view kSource = R"(
+        .section .nv_fatbin, "a", @progbits
+        .ascii "code for GPUs"
+        .section .note.GNU-stack,"",@progbits
+)";
+  const std::filesystem::path path = build_library(folder.path(), "gpu.s", kSource);
+  const FilePart part = ModuleSymbols(path).gpu_code();
+  CHECK(read_bytes(path).substr(part.offset, part.size) == "code for GPUs");
+  CHECK(ModuleSymbols(std::filesystem::path(OPTRACE_PROBE_TARGETS)).gpu_code().size == 0);
+}
+
 TEST_CASE("starts are those of functions and of FDEs, ascending") {
   const PrivateFolder folder;
   const ModuleSymbols module(build_library(folder.path(), "calling.cpp", kCallingSource));
