@@ -2,14 +2,18 @@
 
     whole_command.py [BUILD_FOLDER] [ROUNDS]
 
-Wall times of whole processes, one of each in turn. The first round does not count: it warms the
-file cache and fills optrace's cache of probe plans. Python is the one that runs this file.
+Whole processes, one of each in turn: wall time, and processor time of all processes. The first
+round does not count: it warms the file cache and fills optrace's cache, which begins empty. The
+first run with a torch also makes the plans of probes. Python is the one that runs this file.
 """
 import os
 import pathlib
+import resource
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 ALONE = """\
@@ -19,29 +23,49 @@ convolution(torch.randn(4, 3, 56, 56))
 """
 # The traced Python ends like this, without waiting for its modules to be torn down.
 WITHOUT_TEARDOWN = ALONE + "import os\nos._exit(0)\n"
+FIRST = "optrace conv2d, first run"
+LATER = "optrace conv2d"
 
 
-def seconds(command):
+def processor_seconds():
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def wall_and_processor_seconds(command):
     begin = time.perf_counter()
+    before = processor_seconds()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return time.perf_counter() - begin
+    return time.perf_counter() - begin, processor_seconds() - before
 
 
 def main():
     build = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "build")
     count = int(sys.argv[2]) if len(sys.argv) > 2 else 15
+    conv2d = [str(build / "optrace"), "conv2d", "--python", sys.executable]
     commands = {
         "python -c": [sys.executable, "-c", ALONE],
         "python -c, no teardown": [sys.executable, "-c", WITHOUT_TEARDOWN],
-        "optrace conv2d": [str(build / "optrace"), "conv2d", "--python", sys.executable],
+        FIRST: conv2d,
+        LATER: conv2d,
     }
-    rounds = [[seconds(command) for command in commands.values()] for _ in range(count + 1)][1:]
-    print(f"by turns, {count} rounds, {os.cpu_count()} processors; ratios: optrace to each")
-    for i, name in enumerate(commands):
-        ratio = statistics.median(times[-1] / times[i] for times in rounds)
-        column = [times[i] for times in rounds]
-        print(f"  {name:<24} median {statistics.median(column):5.2f} s   "
-              f"least {min(column):5.2f} s   ratio {ratio:5.2f}")
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["XDG_CACHE_HOME"] = cache
+
+        def measure(name):
+            if name == FIRST:
+                shutil.rmtree(pathlib.Path(cache) / "optrace" / "plans", ignore_errors=True)
+            return wall_and_processor_seconds(commands[name])
+
+        rounds = [{name: measure(name) for name in commands} for _ in range(count + 1)][1:]
+    print(f"by turns, {count} rounds, {os.cpu_count()} processors; ratios: {LATER} to each")
+    for name in commands:
+        wall, processor = zip(*(times[name] for times in rounds))
+        ratio = statistics.median(times[LATER][0] / times[name][0] for times in rounds)
+        print(f"  {name:<26} median {statistics.median(wall):5.2f} s   least {min(wall):5.2f} s   "
+              f"ratio {ratio:5.2f}   processor {statistics.median(processor):5.2f} s")
+    plans = statistics.median(times[FIRST][1] - times[LATER][1] for times in rounds)
+    print(f"  making all plans, processor time: {plans:.2f} s")
 
 
 main()

@@ -94,7 +94,8 @@ std::string text_of(const FileState& state) {
                      state.modified, state.changed, state.owner);
 }
 
-std::optional<std::string> content_hash(const std::filesystem::path& path) {
+std::optional<std::string> content_hash(const std::filesystem::path& path,
+                                        const FilePart& left_out) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status{};
   if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
@@ -104,10 +105,16 @@ std::optional<std::string> content_hash(const std::filesystem::path& path) {
   // Read, not mapped: another process may truncate it meanwhile.
   std::vector<char> buffer(
       std::clamp<std::size_t>(static_cast<std::size_t>(status.st_size) + 1, 1 << 12, 1 << 20));
-  ssize_t size = 0;
-  while ((size = ::read(file.get(), buffer.data(), buffer.size())) > 0)
+  for (std::uint64_t at = 0;;) {
+    if (at == left_out.offset) at += left_out.size;
+    std::uint64_t wanted = buffer.size();
+    if (at < left_out.offset) wanted = std::min(wanted, left_out.offset - at);
+    const ssize_t size = ::pread(file.get(), buffer.data(), wanted, static_cast<off_t>(at));
+    if (size < 0) return std::nullopt;
+    if (size == 0) break;
     XXH3_128bits_update(sum.get(), buffer.data(), static_cast<std::size_t>(size));
-  if (size < 0) return std::nullopt;
+    at += static_cast<std::uint64_t>(size);
+  }
   const XXH128_hash_t hash = XXH3_128bits_digest(sum.get());
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }

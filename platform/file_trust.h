@@ -34,10 +34,17 @@ bool is_settled(const FileState& state);
 /// Returns the state as one word.
 std::string text_of(const FileState& state);
 
-/// Returns a hash of the file's content (XXH3, 128 bits) as 32 hex digits; nullopt if it can't be
-/// read. A user who writes two files can give both the same hash on purpose, so use it only for
-/// files of ours. Takes about 0.1 s per GB.
-std::optional<std::string> content_hash(const std::filesystem::path& path);
+/// A part of a file.
+struct FilePart {
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+};
+
+/// Returns a hash of the file's content (XXH3, 128 bits), less the bytes of `left_out`, which
+/// lies inside, as 32 hex digits; nullopt if it can't be read. A user who writes two files can give
+/// both the same hash on purpose, so use it only for files of ours. Takes about 0.2 s per GB.
+std::optional<std::string> content_hash(const std::filesystem::path& path,
+                                        const FilePart& left_out = {});
 
 /// Returns true if a file belongs to the command's own user or to root.
 bool is_ours(const FileState& state);

@@ -58,7 +58,9 @@ class Folder {
   // clang ends a scope in an expression (`sr`) with E, GCC does not.
   enum class Scopes { closed, open };
 
-  Folder(std::string_view text, Scopes scopes) : text_(text), scopes_(scopes) {}
+  Folder(std::string_view text, Scopes scopes) : text_(text), scopes_(scopes) {
+    out_.reserve(text.size());  // Folding makes few names longer.
+  }
 
   std::optional<std::string> fold() {
     if (!take("_Z") || !encoding() || !(at_end() || contains(".@", peek()))) {

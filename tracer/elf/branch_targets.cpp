@@ -1,12 +1,12 @@
 #include "tracer/elf/branch_targets.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include <Zydis/Zydis.h>
 #include <xxhash.h>
 
+#include "tracer/elf/address_filter.h"
 #include "tracer/elf/near_branches.h"
 
 namespace optrace {
@@ -22,42 +22,29 @@ struct Header {
   std::uint64_t checksum;  ///< XXH3_64bits of the candidates.
 };
 
-/// Starts of functions, with a bitmap that quickly excludes addresses that are not near any start.
-/// A bit covers 16 bytes. The bitmap's size depends on the size of the code, not on the distances
-/// between the starts: addresses that differ by a multiple of its size share a bit.
+/// Starts of functions.
 class Starts {
  public:
-  explicit Starts(const ModuleSymbols& module) {
-    module.for_each_start([&](std::uint64_t start) { starts_.push_back(start); });
-    std::ranges::sort(starts_);
-    const auto repeated = std::ranges::unique(starts_);
-    starts_.erase(repeated.begin(), repeated.end());
-    if (starts_.empty()) return;
-    std::uint64_t code_size = 0;
-    for (const auto& [address, code] : module.executable_segments()) code_size += code.size();
-    near_.resize(std::bit_ceil(code_size / kBlock + 2));
+  explicit Starts(const ModuleSymbols& module)
+      : starts_(module.starts()), before_targets_(2 * starts_.size()) {
     for (const std::uint64_t start : starts_) {
-      near_[bit_of(start + 1)] = true;
-      near_[bit_of(start + kJumpSize - 1)] = true;
+      before_targets_.add(start);
+      before_targets_.add(start + kJumpSize - 2);
     }
   }
 
   /// Returns true if `target` is one of bytes 1 to 4 of a function.
   bool behind_entry(std::uint64_t target) const {
-    if (starts_.empty() || !near_[bit_of(target)]) return false;
+    if (!before_targets_.may_contain(target - 1)) return false;
     const auto after = std::ranges::lower_bound(starts_, target);
     return after != starts_.begin() && target - *std::prev(after) < kJumpSize;
   }
 
  private:
-  static constexpr std::uint64_t kBlock = 16;
-
-  std::size_t bit_of(std::uint64_t address) const {
-    return (address / kBlock) & (near_.size() - 1);
-  }
-
   std::vector<std::uint64_t> starts_;
-  std::vector<bool> near_;  // The size is a power of two.
+  /// The bytes before those. Most branches are calls, whose targets are starts: the byte before an
+  /// aligned start is in another block of the filter.
+  AddressFilter before_targets_;
 };
 
 std::uint64_t relative_target(std::uint64_t end, std::int64_t displacement) {

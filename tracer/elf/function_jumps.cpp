@@ -9,30 +9,6 @@
 namespace optrace {
 namespace {
 
-/// Returns the address of the slot that the PLT entry at `address` jumps through, or nullopt if
-/// there is no such entry: [endbr64] [bnd] jmp *slot(%rip).
-std::optional<std::uint64_t> slot_of_stub(const ModuleSymbols& module, std::uint64_t address) {
-  ZydisDecoder decoder;
-  ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-  constexpr std::uint64_t kStubSize = 16;
-  auto code = module.code(address, kStubSize);
-  for (;;) {
-    ZydisDecodedInstruction instruction;
-    if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, nullptr, code.data(), code.size(),
-                                                    &instruction))) {
-      return std::nullopt;
-    }
-    address += instruction.length;
-    code = code.subspan(instruction.length);
-    if (instruction.mnemonic == ZYDIS_MNEMONIC_ENDBR64) continue;
-    if (instruction.mnemonic != ZYDIS_MNEMONIC_JMP || instruction.raw.imm[0].is_relative != 0 ||
-        instruction.raw.modrm.mod != 0 || instruction.raw.modrm.rm != 5) {
-      return std::nullopt;
-    }
-    return address + static_cast<std::uint64_t>(instruction.raw.disp.value);
-  }
-}
-
 class JumpFinder {
  public:
   JumpFinder(const ModuleSymbols& module, const NativeFunction& function)
@@ -130,6 +106,27 @@ class JumpFinder {
 
 FunctionJumps find_jumps(const ModuleSymbols& module, const NativeFunction& function) {
   return JumpFinder(module, function).run();
+}
+
+std::optional<std::uint64_t> slot_of_stub(const ModuleSymbols& module, std::uint64_t address) {
+  ZydisDecoder decoder;
+  ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+  auto code = module.code(address, kMaxStubSize);
+  for (;;) {
+    ZydisDecodedInstruction instruction;
+    if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, nullptr, code.data(), code.size(),
+                                                    &instruction))) {
+      return std::nullopt;
+    }
+    address += instruction.length;
+    code = code.subspan(instruction.length);
+    if (instruction.mnemonic == ZYDIS_MNEMONIC_ENDBR64) continue;
+    if (instruction.mnemonic != ZYDIS_MNEMONIC_JMP || instruction.raw.imm[0].is_relative != 0 ||
+        instruction.raw.modrm.mod != 0 || instruction.raw.modrm.rm != 5) {
+      return std::nullopt;
+    }
+    return address + static_cast<std::uint64_t>(instruction.raw.disp.value);
+  }
 }
 
 std::optional<CallTarget> call_target_before(const ModuleSymbols& module,

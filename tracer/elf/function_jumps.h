@@ -23,6 +23,11 @@ struct FunctionJumps {
 /// strings live as long as `module`.
 FunctionJumps find_jumps(const ModuleSymbols& module, const NativeFunction& function);
 
+/// Returns the address of the slot that the PLT entry at `address` jumps through, or nullopt if
+/// there is no such entry: [endbr64] [bnd] jmp *slot(%rip), in at most kMaxStubSize bytes.
+std::optional<std::uint64_t> slot_of_stub(const ModuleSymbols& module, std::uint64_t address);
+constexpr std::uint64_t kMaxStubSize = 16;
+
 /// The target of a call instruction: an entry in the same module, or a dynamic symbol (PLT, GOT).
 struct CallTarget {
   std::uint64_t address = 0;  ///< As linked.

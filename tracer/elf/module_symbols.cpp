@@ -34,6 +34,7 @@ constexpr unsigned kNamesBetweenReleases = 1U << 12;
 
 /// Returns `foo` for `foo.cold` and `foo.cold.7` (GCC before 9), else nullopt.
 std::optional<std::string_view> cold_parent_name(std::string_view symbol) {
+  if (symbol.find(kColdMark.front()) == symbol.npos) return std::nullopt;  // Nearly always.
   const std::size_t mark = symbol.rfind(kColdMark);
   if (mark == std::string_view::npos || mark == 0) return std::nullopt;
   const std::string_view rest = symbol.substr(mark + kColdMark.size());
@@ -333,6 +334,8 @@ void ModuleSymbols::read_sections() {
     if (section->sh_type == SHT_PROGBITS) {
       const std::string_view name = elf_text(section_names, section->sh_name, kMaxSectionName);
       if (name == ".debug_info") has_debug_info_ = true;
+      if (name == ".nv_fatbin" && !file_.reserve(section->sh_offset, section->sh_size).empty())
+        gpu_code_ = {section->sh_offset, section->sh_size};
       if (name == ".gnu_debuglink" && tables_fit(section->sh_size))
         debug_link_ = elf_text(file_.part(section->sh_offset, section->sh_size), 0, kMaxPathLength);
     }
@@ -621,6 +624,26 @@ std::span<const std::byte> ModuleSymbols::bytes_at(std::uint64_t address,
   return {};
 }
 
+std::vector<std::uint64_t> ModuleSymbols::starts() const {
+  std::vector<std::uint64_t> described;
+  described.reserve(fde_count());
+  for (std::size_t entry = 0; entry < fde_count(); ++entry) {
+    const std::uint64_t start = fde_start(entry);
+    if (!code(start, 1).empty()) described.push_back(start);
+  }
+  // Linkers sort the table. So a merge is enough, where sorting would take most of the time.
+  if (!std::ranges::is_sorted(described)) std::ranges::sort(described);
+  std::vector<std::uint64_t> result;
+  result.reserve(table().starts.size() + described.size());
+  for (const std::uint32_t offset : table().starts) result.push_back(base_ + offset);
+  const auto named = static_cast<std::ptrdiff_t>(result.size());
+  result.insert(result.end(), described.begin(), described.end());
+  std::ranges::inplace_merge(result, result.begin() + named);
+  const auto repeated = std::ranges::unique(result);
+  result.erase(repeated.begin(), repeated.end());
+  return result;
+}
+
 std::optional<std::uint64_t> ModuleSymbols::next_start(std::uint64_t address) const {
   std::optional<std::uint64_t> next;
   if (address >= base_ && address - base_ < std::numeric_limits<std::uint32_t>::max()) {
@@ -756,31 +779,38 @@ std::optional<bool> ModuleSymbols::return_address_on_top(std::uint64_t address) 
   return rule.known && rule.base == kStackPointerRegister && rule.offset == 8;
 }
 
-const std::map<std::uint64_t, std::string_view>& ModuleSymbols::slots() const {
+template <typename Visit>
+void ModuleSymbols::for_each_slot_relocation(Visit visit) const {
+  for (const Relocations& table : relocations_) {
+    for (std::uint64_t at = 0;; at += sizeof(Elf64_Rela)) {
+      const auto entry = read_at<Elf64_Rela>(table.entries, at);
+      if (!entry) break;
+      const auto type = ELF64_R_TYPE(entry->r_info);
+      if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT) continue;
+      const auto named =
+          read_at<Elf64_Sym>(table.symbols, ELF64_R_SYM(entry->r_info) * sizeof(Elf64_Sym));
+      if (!named || named->st_name >= table.names.size()) continue;
+      visit(*entry, *named, elf_text(table.names, named->st_name, kMaxNameLength));
+    }
+  }
+}
+
+const std::vector<NamedAddress>& ModuleSymbols::slots() const {
   if (!slots_) {
     slots_.emplace();
-    for (const Relocations& table : relocations_) {
-      for (std::uint64_t at = 0;; at += sizeof(Elf64_Rela)) {
-        const auto entry = read_at<Elf64_Rela>(table.entries, at);
-        if (!entry) break;
-        const auto type = ELF64_R_TYPE(entry->r_info);
-        if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT) continue;
-        const auto named =
-            read_at<Elf64_Sym>(table.symbols, ELF64_R_SYM(entry->r_info) * sizeof(Elf64_Sym));
-        if (!named || named->st_name >= table.names.size()) continue;
-        const std::string_view name = elf_text(table.names, named->st_name, kMaxNameLength);
-        slots_->emplace(entry->r_offset, name);
-        if (named->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(named->st_info) == STT_FUNC)
-          definitions_.emplace(name, named->st_value);
-      }
-    }
+    for_each_slot_relocation([&](const Elf64_Rela& entry, const Elf64_Sym&, std::string_view name) {
+      slots_->push_back({entry.r_offset, name});
+    });
+    std::ranges::stable_sort(*slots_, {}, &NamedAddress::address);
+    const auto repeated = std::ranges::unique(*slots_, {}, &NamedAddress::address);
+    slots_->erase(repeated.begin(), repeated.end());
   }
   return *slots_;
 }
 
 std::string_view ModuleSymbols::dynamic_symbol_of_slot(std::uint64_t address) const {
-  const auto slot = slots().find(address);
-  return slot == slots().end() ? std::string_view() : slot->second;
+  const auto slot = std::ranges::lower_bound(slots(), address, {}, &NamedAddress::address);
+  return slot == slots().end() || slot->address != address ? std::string_view() : slot->symbol;
 }
 
 void ModuleSymbols::for_each_data_pointer(
@@ -817,9 +847,15 @@ std::string_view ModuleSymbols::text_at(std::uint64_t address) const {
 }
 
 std::optional<std::uint64_t> ModuleSymbols::definition(std::string_view name) const {
-  slots();  // Fills definitions_.
-  const auto found = definitions_.find(name);
-  return found == definitions_.end() ? std::nullopt : std::optional(found->second);
+  if (!definitions_) {
+    definitions_.emplace();
+    for_each_slot_relocation([&](const Elf64_Rela&, const Elf64_Sym& named, std::string_view text) {
+      if (named.st_shndx != SHN_UNDEF && ELF64_ST_TYPE(named.st_info) == STT_FUNC)
+        definitions_->emplace(text, named.st_value);
+    });
+  }
+  const auto found = definitions_->find(name);
+  return found == definitions_->end() ? std::nullopt : std::optional(found->second);
 }
 
 }  // namespace optrace

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "platform/file_trust.h"
 #include "platform/mapped_file.h"
 
 namespace optrace {
@@ -25,6 +26,12 @@ struct NativeFunction {
   std::string_view symbol;    ///< Mangled name; empty if only .eh_frame describes the function.
   bool local = false;         ///< STB_LOCAL: unique only in its source file.
   bool resolver = false;      ///< STT_GNU_IFUNC: run by the dynamic linker, not by callers.
+};
+
+/// A name of the function at an address, or of the one that the loader writes into a slot there.
+struct NamedAddress {
+  std::uint64_t address = 0;  ///< As linked.
+  std::string_view symbol;
 };
 
 /// A variable of an ELF file.
@@ -60,6 +67,10 @@ class ModuleSymbols {
 
   /// True if the file itself has debug info (.debug_info).
   bool has_debug_info() const noexcept { return has_debug_info_; }
+
+  /// The part of the file with code for GPUs, which nothing here reads; empty if there is none. In
+  /// torch's libraries for CUDA, it is most of the file.
+  const FilePart& gpu_code() const noexcept { return gpu_code_; }
 
   /// The name of the separate file with its debug info (.gnu_debuglink); empty if there is none.
   std::string_view debug_link() const noexcept { return debug_link_; }
@@ -142,15 +153,9 @@ class ModuleSymbols {
   /// True if the file was truncated while it was read, so that parts of it read as zeros.
   bool was_cut() const noexcept { return file_.was_cut(); }
 
-  /// Calls `visit(address)` for every start of a function or part that a symbol or an FDE defines,
-  /// in no order. Some addresses occur twice.
-  template <typename Visit>
-  void for_each_start(Visit visit) const {
-    for (const std::uint32_t offset : table().starts) visit(base_ + offset);
-    for (std::size_t entry = 0; entry < fde_count(); ++entry) {
-      if (!code(fde_start(entry), 1).empty()) visit(fde_start(entry));
-    }
-  }
+  /// Returns the starts of functions and parts that a symbol or an FDE defines, ascending and
+  /// unique.
+  std::vector<std::uint64_t> starts() const;
 
   /// Returns the first address after `address` at which a function with a name or an FDE starts.
   std::optional<std::uint64_t> next_start(std::uint64_t address) const;
@@ -172,7 +177,7 @@ class ModuleSymbols {
   /// dynamic symbol, by address.
   template <typename Visit>
   void for_each_slot(Visit visit) const {
-    for (const auto& [address, name] : slots()) visit(address, name);
+    for (const NamedAddress& slot : slots()) visit(slot.address, slot.symbol);
   }
 
   /// Calls `visit(DataPointer)` for each pointer in the file's data that the loader sets, in the
@@ -242,6 +247,7 @@ class ModuleSymbols {
   std::string build_id_;
   bool stripped_ = true;
   bool has_debug_info_ = false;
+  FilePart gpu_code_;
   std::string_view debug_link_;
   std::vector<Segment> segments_;
   std::vector<std::pair<std::uint64_t, std::span<const std::byte>>> executable_;
@@ -263,14 +269,18 @@ class ModuleSymbols {
   };
   const Table& table() const;
   Table collect_functions() const;
-  const std::map<std::uint64_t, std::string_view>& slots() const;
+  /// Returns the slots of for_each_slot(), by address.
+  const std::vector<NamedAddress>& slots() const;
+  /// Calls `visit(relocation, symbol, name)` for each relocation of a slot, in the file's order.
+  template <typename Visit>
+  void for_each_slot_relocation(Visit visit) const;
 
   std::uint64_t base_ = 0;  ///< The first executable address.
   mutable std::optional<Table> table_;
   /// hash32 << 32 | symbol index, sorted. Built when a `.cold` part is first looked up.
   mutable std::vector<std::uint64_t> by_name_;
-  mutable std::optional<std::map<std::uint64_t, std::string_view>> slots_;
-  mutable std::unordered_map<std::string_view, std::uint64_t> definitions_;  ///< Built with slots_.
+  mutable std::optional<std::vector<NamedAddress>> slots_;
+  mutable std::optional<std::unordered_map<std::string_view, std::uint64_t>> definitions_;
   /// Part's address to its parent's.
   mutable std::map<std::uint64_t, std::uint64_t> cold_parents_;
 };

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bitset>
 #include <cstddef>
+#include <span>
 
 #include <fmt/format.h>
 #include <pthread.h>
@@ -296,8 +298,41 @@ constexpr auto kNoSteps = std::to_array<std::string_view>({
     "GOMP_parallel_end",  // Called by GOMP_parallel.
 });
 
+/// A list of texts of at least two bytes that are searched for at the same time, in one pass over a
+/// symbol.
+class Parts {
+ public:
+  explicit Parts(std::span<const std::string_view> parts) : parts_(parts.begin(), parts.end()) {
+    std::ranges::sort(parts_);
+    for (const std::string_view part : parts_) starts_.set(start_of(part));
+  }
+
+  bool any_in(std::string_view symbol) const {
+    for (; symbol.size() >= kStart; symbol.remove_prefix(1)) {
+      if (!starts_[start_of(symbol)]) continue;
+      const auto same_start = std::ranges::equal_range(
+          parts_, symbol.substr(0, kStart), {}, [](auto part) { return part.substr(0, kStart); });
+      if (std::ranges::any_of(same_start, [&](auto part) { return symbol.starts_with(part); }))
+        return true;
+    }
+    return false;
+  }
+
+ private:
+  static constexpr std::size_t kStart = 2;  ///< Bytes.
+
+  static std::size_t start_of(std::string_view text) {
+    return std::size_t{static_cast<unsigned char>(text[0])} << 8U |
+           static_cast<unsigned char>(text[1]);
+  }
+
+  std::vector<std::string_view> parts_;  ///< Sorted.
+  std::bitset<1U << 16U> starts_;        ///< Of all parts.
+};
+
 bool is_no_step(std::string_view symbol) {
-  return std::ranges::any_of(kNoSteps, [&](auto part) { return symbol.find(part) != symbol.npos; });
+  static const Parts parts(kNoSteps);
+  return parts.any_in(symbol);
 }
 
 /// Matches a C name against a pattern, in which `?` is one of s, d, c, z, `@` is a capital letter,
@@ -341,13 +376,62 @@ bool matches(const CompiledRule& compiled, std::string_view symbol,
   return rule.text.empty() || symbol.find(rule.text) != symbol.npos;
 }
 
+/// The rules that may select a symbol, by the first byte of its identifiers or of its C name. A
+/// library has several hundred thousand symbols, and most rules exclude most of them by that byte.
+class RulesByStart {
+ public:
+  RulesByStart() {
+    const auto& rules = compiled_rules();
+    for (std::size_t i = 0; i < rules.size(); ++i) {
+      for (std::size_t byte = 0; byte < kBytes; ++byte) {
+        const char start = static_cast<char>(byte);
+        if (may_match_qualified(rules[i], start)) qualified_[byte].push_back(i);
+        if (may_match_c_name(rules[i].rule, start)) c_names_[byte].push_back(i);
+      }
+    }
+  }
+
+  /// Returns indexes in compiled_rules(), in this order. Neither text is empty.
+  const std::vector<std::size_t>& of(std::string_view symbol,
+                                     const std::optional<QualifiedName>& name) const {
+    const auto index = [](char start) { return static_cast<unsigned char>(start); };
+    return name ? qualified_[index(name->from_first.front())] : c_names_[index(symbol.front())];
+  }
+
+ private:
+  static constexpr std::size_t kBytes = 256;
+
+  static bool may_match_qualified(const CompiledRule& compiled, char start) {
+    switch (compiled.rule.kind) {
+      case Kind::scope:
+      case Kind::directly:
+        return compiled.scope.starts_with(start);
+      case Kind::function:
+      case Kind::part:
+        return true;
+      case Kind::c_function:
+        break;
+    }
+    return false;
+  }
+
+  static bool may_match_c_name(const SelectionRule& rule, char start) {
+    return rule.kind == Kind::part ||
+           (rule.kind == Kind::c_function && matches_c_name({&start, 1}, rule.name.substr(0, 1)));
+  }
+
+  std::array<std::vector<std::size_t>, kBytes> qualified_;
+  std::array<std::vector<std::size_t>, kBytes> c_names_;
+};
+
 }  // namespace
 
 std::optional<std::size_t> selecting_rule(std::string_view symbol) {
-  if (is_destructor(symbol)) return std::nullopt;
+  static const RulesByStart rules_by_start;
+  if (symbol.empty() || is_destructor(symbol)) return std::nullopt;
   const auto name = parse(symbol);
   const auto& rules = compiled_rules();
-  for (std::size_t i = 0; i < rules.size(); ++i) {
+  for (const std::size_t i : rules_by_start.of(symbol, name)) {
     if (matches(rules[i], symbol, name)) {
       if (is_no_step(symbol)) return std::nullopt;
       return i;
@@ -366,15 +450,21 @@ bool has_telling_arguments(std::string_view symbol) {
   return takes_dispatch_keys(symbol) || role_of(symbol).region_data;
 }
 
-std::vector<std::uint64_t> select_functions(const ModuleSymbols& module) {
-  std::vector<std::uint64_t> addresses;
+std::vector<NamedAddress> select_functions(const ModuleSymbols& module) {
+  std::vector<NamedAddress> selected;
   module.for_each_name([&](std::uint64_t address, std::string_view symbol) {
-    if (selecting_rule(symbol)) addresses.push_back(address);
+    if (selecting_rule(symbol)) selected.push_back({address, symbol});
   });
-  std::ranges::sort(addresses);
-  const auto repeated = std::ranges::unique(addresses);
-  addresses.erase(repeated.begin(), repeated.end());
-  return addresses;
+  std::ranges::stable_sort(selected, {}, &NamedAddress::address);
+  return selected;
+}
+
+std::vector<NamedAddress> select_slots(const ModuleSymbols& module) {
+  std::vector<NamedAddress> selected;
+  module.for_each_slot([&](std::uint64_t slot, std::string_view symbol) {
+    if (selecting_rule(symbol)) selected.push_back({slot, symbol});
+  });
+  return selected;
 }
 
 std::optional<std::uint64_t> fork_lock_of(const ModuleSymbols& module) {

@@ -28,9 +28,12 @@ bool takes_dispatch_keys(std::string_view symbol);
 /// data that the threads of an OpenMP region share.
 bool has_telling_arguments(std::string_view symbol);
 
-/// Returns the addresses (as linked) of the functions that are worth a probe, ascending and unique.
-/// In a stripped module, only exported functions can be identified.
-std::vector<std::uint64_t> select_functions(const ModuleSymbols& module);
+/// Returns the names of the functions that are worth a probe, by address. In a stripped module,
+/// only exported functions can be identified.
+std::vector<NamedAddress> select_functions(const ModuleSymbols& module);
+
+/// Returns the slots of the global offset table for functions that are worth a probe, by address.
+std::vector<NamedAddress> select_slots(const ModuleSymbols& module);
 
 /// Returns the address (as linked) of the mutex of RecordFunction's callbacks, if the module
 /// contains it. Each thread takes it at its next op call after callbacks were added or removed,

@@ -53,8 +53,9 @@ struct ProbeSession::State {
   std::filesystem::path cached_file(const ModuleSymbols& module, std::string_view what);
   const BranchTargets& branch_targets_of(const ModuleSymbols& module);
   std::filesystem::path initial_plan(const ModuleSymbols& module);
-  /// Adds the probes that record what functions return.
-  void add_returns(const ModuleSymbols& module, ProbePlanner& planner) const;
+  /// Adds the probes that record what the functions with probes return.
+  void add_returns(const ModuleSymbols& module, std::vector<NamedAddress> functions,
+                   ProbePlanner& planner) const;
   /// Returns a plan for a module that is not one of torch's or of the interpreter's; empty if it is
   /// not related to torch, or has a plan already.
   std::filesystem::path plan_of_extension(const ModuleSymbols& module);
@@ -87,8 +88,8 @@ std::filesystem::path ProbeSession::State::remember(ProbePlan plan, ModuleProbes
 }
 
 // The build-id is part of the file, and another file may contain the same one. So the names in the
-// cache are hashes of the file's content. Hashing takes a while and is done once for each state of
-// the file.
+// cache are hashes of the file's content, less the code for GPUs, on which no plan depends. Hashing
+// takes a while and is done once for each state of the file.
 std::string ProbeSession::State::find_cached_name(const ModuleSymbols& module) const {
   const std::filesystem::path& path = module.path();
   // Another user's files, and those in a container, must not affect later runs.
@@ -105,7 +106,7 @@ std::string ProbeSession::State::find_cached_name(const ModuleSymbols& module) c
       hash && hash->size() == kDigits &&
       hash->find_first_not_of("0123456789abcdef") == std::string::npos)
     return *hash;
-  auto hash = content_hash(path);
+  auto hash = content_hash(path, module.gpu_code());
   if (!hash || state_of(path) != state) return {};
   try_write_file(known, *hash);
   return *hash;
@@ -138,13 +139,13 @@ const BranchTargets& ProbeSession::State::branch_targets_of(const ModuleSymbols&
   return *branch_targets;
 }
 
-void ProbeSession::State::add_returns(const ModuleSymbols& module, ProbePlanner& planner) const {
+void ProbeSession::State::add_returns(const ModuleSymbols& module,
+                                      std::vector<NamedAddress> functions,
+                                      ProbePlanner& planner) const {
   if (!results.of) return;
-  // The value belongs to the call of a function with a probe.
-  const ResultOf of_selected = [&](std::string_view symbol) {
-    return selecting_rule(symbol) ? results.of(symbol) : RecordedResult{};
-  };
-  for (const ReturnSite& site : find_return_sites(module, of_selected)) planner.add_return(site);
+  for (const ReturnSite& site :
+       find_return_sites(module, std::move(functions), select_slots(module), results.of))
+    planner.add_return(site);
 }
 
 std::filesystem::path ProbeSession::State::initial_plan(const ModuleSymbols& module) {
@@ -160,8 +161,9 @@ std::filesystem::path ProbeSession::State::initial_plan(const ModuleSymbols& mod
       return remember(std::move(*kept), known);
   }
   ProbePlanner planner(module, branch_targets_of(module));
-  for (const std::uint64_t address : select_functions(module)) planner.add(address);
-  add_returns(module, planner);
+  std::vector<NamedAddress> functions = select_functions(module);
+  for (const NamedAddress& function : functions) planner.add(function.address);
+  add_returns(module, std::move(functions), planner);
   planner.set_fork_lock(fork_lock_of(module).value_or(0));
   planner.set_evaluation_loop(evaluation_loop_of(module));
   const std::string bytes = planner.bytes(module.path());

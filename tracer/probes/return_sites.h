@@ -38,10 +38,13 @@ struct ReturnSite {
   bool room_for_jump = false;
 };
 
-/// Returns the instructions to which calls of such functions return, by address: those after
-/// `call f`, also through the procedure linkage table or a slot of the global offset table. Calls
-/// through a register or a pointer, of virtual functions too, name no function: those are included
-/// whose result is tested as a boolean.
-std::vector<ReturnSite> find_return_sites(const ModuleSymbols& module, const ResultOf& result_of);
+/// Returns the instructions to which calls of these functions return, by address, where a result is
+/// recorded: those after `call f`, also through the procedure linkage table or a slot of the global
+/// offset table. Calls through a register or a pointer, of virtual functions too, name no function:
+/// those are included whose result is tested as a boolean. Both lists are sorted by address.
+std::vector<ReturnSite> find_return_sites(const ModuleSymbols& module,
+                                          std::vector<NamedAddress> functions,
+                                          std::vector<NamedAddress> slots,
+                                          const ResultOf& result_of);
 
 }  // namespace optrace

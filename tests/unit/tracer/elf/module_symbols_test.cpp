@@ -1,5 +1,6 @@
 #include "tracer/elf/module_symbols.h"
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <random>
@@ -339,6 +340,33 @@ TEST_CASE("a spoiled library gives an error or some functions, never a crash") {
     }
   }
   CHECK(read > kRounds / 4);
+}
+
+TEST_CASE("the part with code for GPUs is known") {
+  const PrivateFolder folder;
+  constexpr std::string_view kSource = R"(
+        .section .nv_fatbin, "a", @progbits
+        .ascii "code for GPUs"
+        .section .note.GNU-stack,"",@progbits
+)";
+  const std::filesystem::path path = build_library(folder.path(), "gpu.s", kSource);
+  const FilePart part = ModuleSymbols(path).gpu_code();
+  CHECK(read_bytes(path).substr(part.offset, part.size) == "code for GPUs");
+  CHECK(ModuleSymbols(std::filesystem::path(OPTRACE_PROBE_TARGETS)).gpu_code().size == 0);
+}
+
+TEST_CASE("starts are those of functions and of FDEs, ascending") {
+  const PrivateFolder folder;
+  const ModuleSymbols module(build_library(folder.path(), "calling.cpp", kCallingSource));
+  const std::vector<std::uint64_t> starts = module.starts();
+  CHECK(std::ranges::is_sorted(starts));
+  CHECK(std::ranges::adjacent_find(starts) == starts.end());
+  for (std::size_t i = 0; i < module.function_count(); ++i)
+    CHECK(std::ranges::binary_search(starts, module.function(i).address));
+  // The names of a stripped library are gone, but not its FDEs.
+  const ModuleSymbols stripped(stripped_copy(module.path()));
+  const NativeFunction step = named(module, "_ZL10local_stepi");
+  CHECK(std::ranges::binary_search(stripped.starts(), step.address));
 }
 
 TEST_CASE("functions are selected by their names") {

@@ -520,7 +520,7 @@ TEST_CASE("nearly every function of the wheel that is worth it can have a jump")
   ProbePlanner planner(module, branch_targets);
   const auto selected = select_functions(module);
   REQUIRE(selected.size() > 1500);
-  for (const std::uint64_t address : selected) CHECK(planner.add(address));
+  for (const NamedAddress& function : selected) CHECK(planner.add(function.address));
   const PrivateFolder folder;
   const ProbePlan plan = written(planner, module, folder.path() / "python.plan");
   const auto traps = std::ranges::count(plan.probes(), plan::Patch::trap_only, &plan::Probe::patch);
