@@ -1,8 +1,7 @@
 """Traces the same workloads with each CPython and each PyTorch wheel that can be installed here.
 
     run_matrix.py [--python VERSION]... [--torch VERSION]... [--folder FOLDER]
-    run_matrix.py --pair PYTHON TORCH...
-    run_matrix.py --environment FOLDER...
+    run_matrix.py [--environment FOLDER]... [--pair PYTHON TORCH]...
 
 VERSION of a Python is `3.12`; by default each one from 3.9 to 3.14 that is on this machine. VERSION
 of torch is `2.9.1`, or `newest`; by default 2.6.0, 2.8.0, 2.10.0 and the newest. Environments are
@@ -165,7 +164,7 @@ def environments(given):
         python = environment / "bin/python"
         version = run([python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]).strip()
         yield version, "", python
-    if given.environment:
+    if given.environment and not given.pair:
         return
     folder = given.folder.resolve()
     folder.mkdir(exist_ok=True)
