@@ -274,7 +274,7 @@ def test_a_driver_that_is_too_old(python, newest_python, recorded_by_hand, built
 os.environ["OPTRACE_DRY_RUN"] = "sm_90"
 ctypes.CDLL({built(python)[1] + "/libcuda.so.1"!r})
 """)
-    assert "the NVIDIA driver is for CUDA 12.4, which is too old for the CUDA 13." in why
+    assert "the NVIDIA driver is for CUDA 12.4, which is too old for CUDA 13," in why
 
 
 def test_a_forked_child(interpreter, optrace, tmp_path):

@@ -89,7 +89,7 @@ OPTRACE_DEVICE_EXPORT cufftResult CUFFTAPI cufftDestroy(cufftHandle plan) {
 
 OPTRACE_DEVICE_EXPORT cufftResult CUFFTAPI cufftGetVersion(int* version) {
   if (version == nullptr) return CUFFT_INVALID_VALUE;
-  *version = reported_version("cufft", CUFFT_VERSION);
+  *version = optrace::emulated::reported_version("cufft", CUFFT_VERSION);
   return CUFFT_SUCCESS;
 }
 

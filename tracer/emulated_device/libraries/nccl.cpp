@@ -376,7 +376,7 @@ extern "C" {
 
 OPTRACE_DEVICE_EXPORT ncclResult_t ncclGetVersion(int* version) {
   if (version == nullptr) return ncclInvalidArgument;
-  *version = reported_version("nccl", NCCL_VERSION_CODE);
+  *version = optrace::emulated::reported_version("nccl", NCCL_VERSION_CODE);
   return ncclSuccess;
 }
 
