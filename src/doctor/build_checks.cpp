@@ -53,8 +53,7 @@ DoctorCheck check_compiler() {
   check.state = CheckState::limited;
   check.found =
       "there is no C++ compiler ($CXX, g++, c++ or clang++), which op records, dry runs and "
-      "records "
-      "of GPUs need once";
+      "records of GPUs need once where nothing prebuilt fits torch";
   check.remedy = kInstallCompiler;
   return check;
 }
@@ -78,9 +77,16 @@ DoctorCheck test_op_records(const InstalledTorch& torch, const DoctorProgress& p
 
 DoctorCheck check_dry_run(const InstalledTorch& torch) {
   DoctorCheck check{.id = "dry run"};
-  const std::string obstacle = obstacle_to_emulated_device(torch.folder);
+  const BuildDescription device = emulated_device_description({torch.folder});
+  const std::string why_not = why_not_prebuilt(device);
+  if (device.misfit && why_not.empty()) {
+    check.found = "the libraries of an emulated GPU are prebuilt";
+    return check;
+  }
+  const std::string obstacle = device.obstacle();
   if (obstacle.empty()) {
-    check.found = "the headers of CUDA's libraries, for an emulated GPU, are there";
+    check.found =
+        fmt::format("the headers of CUDA's libraries, for an emulated GPU, are there. {}", why_not);
     return check;
   }
   check.state = CheckState::limited;

@@ -1,4 +1,6 @@
 """The frames of a report's JSON."""
+import json
+import re
 
 
 def frames(report):
@@ -29,3 +31,20 @@ def generated_kernels(report):
     known."""
     return (frame for frame in frames(report)
             if frame["layer"] == "kernel" and "origins" in (frame["detail"] or {}))
+
+
+def comparable(report):
+    """Returns a report without times, addresses, and the ids of threads and processes."""
+    def without(value):
+        if isinstance(value, dict):
+            return {key: len(item) if key == "processes" else without(item)
+                    for key, item in value.items() if key not in ("thread", "time")}
+        if isinstance(value, list):
+            return [without(item) for item in value]
+        return re.sub(r"0x[0-9a-f]{6,}", "0x", value) if isinstance(value, str) else value
+
+    roots = without(report["roots"])
+    # The order of threads and processes is random.
+    roots.sort(key=lambda root: json.dumps(root, sort_keys=True))
+    return {**without({key: value for key, value in report.items() if key != "roots"}),
+            "roots": roots}

@@ -105,7 +105,6 @@ constexpr std::array kRules = {
              "\"an error of the emulated cuBLAS\""},
     CallRule{"cublaslt", "cublasLtGetStatus(Name|String)", CallBehaviour::value,
              "\"an error of the emulated cuBLAS\""},
-    CallRule{"cublaslt", "cublasLtGetVersion", CallBehaviour::value, "CUBLAS_VERSION"},
     CallRule{"cublaslt", "cublasLtGetCudartVersion", CallBehaviour::value, "CUDART_VERSION"},
     CallRule{"nccl", "ncclGetErrorString", CallBehaviour::value,
              "\"an error of the emulated NCCL\""},

@@ -3,8 +3,8 @@
 //     optrace-device-generator define|forward FAMILY FUNCTIONS OUTPUT [COMPILER ARGUMENT...]
 //
 // FUNCTIONS is a file with one function name per line. `define` defines these functions and all
-// others that the family's headers declare. `forward` makes forwarders that record calls of these
-// functions. It is a separate process because a compiler front end may crash on a header.
+// others that the family's headers declare. `forward` makes forwarders that record calls of them.
+// It is a separate process because a compiler front end may crash on a header.
 
 #include <csignal>
 #include <exception>
@@ -48,7 +48,7 @@ void generate(bool forward, const DeviceFamily& family, const std::string& funct
   for (const std::string_view header : family.headers)
     if (!header.empty() && has_header(arguments, header)) headers.emplace_back(header);
   const auto wanted = [&](std::string_view name) {
-    return asked.contains(std::string(name)) || (!forward && family_of_function(name) == &family);
+    return asked.contains(std::string(name)) || family_of_function(name) == &family;
   };
   std::vector<Prototype> prototypes;
   if (!headers.empty()) prototypes = read_prototypes(write_includes(headers), arguments, wanted);

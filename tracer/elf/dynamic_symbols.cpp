@@ -57,22 +57,41 @@ class DynamicSymbols {
     return imports;
   }
 
+  std::vector<DynamicExport> exports() {
+    read_defined_versions();
+    std::vector<DynamicExport> exports;
+    const auto table = hash_table();
+    if (!table) return exports;
+    const std::uint64_t end = end_of_exports(*table);
+    for (std::uint64_t i = table->first; i < end; ++i) {
+      const auto symbol = at<Elf64_Sym>(symbols_ + i * sizeof(Elf64_Sym));
+      if (!symbol) fail("its symbol table lies outside the file");
+      // The versions themselves are absolute symbols.
+      if (symbol->st_shndx == SHN_UNDEF || symbol->st_shndx == SHN_ABS) continue;
+      DynamicExport one{.name = std::string(text(symbol->st_name)), .version = {}};
+      if (version_numbers_ != 0) {
+        const auto number = at<Elf64_Half>(version_numbers_ + i * sizeof(Elf64_Half));
+        const auto version = versions_.find(number.value_or(0) & kVersionMask);
+        if (version != versions_.end()) one.version = version->second.first;
+      }
+      exports.push_back(std::move(one));
+    }
+    return exports;
+  }
+
   std::string_view soname() const { return soname_ == 0 ? std::string_view() : text(soname_); }
 
   /// Looks a name up in DT_GNU_HASH, as the dynamic linker does, but without its Bloom filter.
   bool exports(std::string_view name) const {
-    const auto count = at<Elf64_Word>(gnu_hash_);
-    const auto first = at<Elf64_Word>(gnu_hash_ + sizeof(Elf64_Word));
-    const auto filters = at<Elf64_Word>(gnu_hash_ + 2 * sizeof(Elf64_Word));
-    if (gnu_hash_ == 0 || !count || !first || !filters || *count == 0) return false;
-    const std::uint64_t buckets =
-        gnu_hash_ + 4 * sizeof(Elf64_Word) + std::uint64_t{*filters} * sizeof(Elf64_Xword);
-    const std::uint64_t chains = buckets + std::uint64_t{*count} * sizeof(Elf64_Word);
+    const auto table = hash_table();
+    if (!table) return false;
     const std::uint32_t hash = gnu_hash(name);
-    std::uint64_t symbol = at<Elf64_Word>(buckets + hash % *count * sizeof(Elf64_Word)).value_or(0);
-    if (symbol < *first) return false;  // An empty bucket.
+    std::uint64_t symbol =
+        at<Elf64_Word>(table->buckets + hash % table->count * sizeof(Elf64_Word)).value_or(0);
+    if (symbol < table->first) return false;  // An empty bucket.
     for (;; ++symbol) {
-      const auto other = at<Elf64_Word>(chains + (symbol - *first) * sizeof(Elf64_Word));
+      const auto other =
+          at<Elf64_Word>(table->chains + (symbol - table->first) * sizeof(Elf64_Word));
       if (!other) return false;
       // The lowest bit marks the end of a chain.
       if ((*other | 1U) == (hash | 1U) && is_exported(symbol, name)) return true;
@@ -81,6 +100,24 @@ class DynamicSymbols {
   }
 
  private:
+  /// DT_GNU_HASH.
+  struct HashTable {
+    std::uint64_t count;    ///< Of the buckets.
+    std::uint64_t first;    ///< The number of the first symbol in the table.
+    std::uint64_t buckets;  ///< Address.
+    std::uint64_t chains;   ///< Address.
+  };
+
+  std::optional<HashTable> hash_table() const {
+    const auto count = at<Elf64_Word>(gnu_hash_);
+    const auto first = at<Elf64_Word>(gnu_hash_ + sizeof(Elf64_Word));
+    const auto filters = at<Elf64_Word>(gnu_hash_ + 2 * sizeof(Elf64_Word));
+    if (gnu_hash_ == 0 || !count || !first || !filters || *count == 0) return std::nullopt;
+    const std::uint64_t buckets =
+        gnu_hash_ + 4 * sizeof(Elf64_Word) + std::uint64_t{*filters} * sizeof(Elf64_Xword);
+    return HashTable{*count, *first, buckets, buckets + std::uint64_t{*count} * sizeof(Elf64_Word)};
+  }
+
   static constexpr unsigned kVersionMask = 0x7FFF;  // The highest bit marks a hidden symbol.
 
   static std::uint32_t gnu_hash(std::string_view name) {
@@ -150,6 +187,12 @@ class DynamicSymbols {
         case DT_VERSYM:
           version_numbers_ = value;
           break;
+        case DT_VERDEF:
+          version_definitions_ = value;
+          break;
+        case DT_VERDEFNUM:
+          version_definition_count_ = value;
+          break;
         case DT_VERNEED:
           version_needs_ = value;
           break;
@@ -182,6 +225,40 @@ class DynamicSymbols {
       }
       if (need->vn_next == 0) break;
       need_at += need->vn_next;
+    }
+  }
+
+  /// Reads the versions that the file defines by their number, as belonging to no other file. The
+  /// first one is the file's own name.
+  void read_defined_versions() {
+    if (version_definitions_ == 0) return;
+    std::uint64_t at_definition = version_definitions_;
+    const std::uint64_t most = segment_bytes(at_definition).size() / sizeof(Elf64_Verdef);
+    for (std::uint64_t i = 0; i < std::min(version_definition_count_, most); ++i) {
+      const auto definition = at<Elf64_Verdef>(at_definition);
+      if (!definition) fail("its version definitions lie outside the file");
+      const auto name = at<Elf64_Verdaux>(at_definition + definition->vd_aux);
+      if (!name) fail("its version definitions lie outside the file");
+      if ((definition->vd_flags & VER_FLG_BASE) == 0)
+        versions_[definition->vd_ndx & kVersionMask] = {std::string(text(name->vda_name)), {}};
+      if (definition->vd_next == 0) break;
+      at_definition += definition->vd_next;
+    }
+  }
+
+  /// Returns the number after that of the last symbol in the table: the end of its last chain.
+  std::uint64_t end_of_exports(const HashTable& table) const {
+    std::uint64_t last = 0;
+    for (std::uint64_t i = 0; i < table.count; ++i) {
+      const auto bucket = at<Elf64_Word>(table.buckets + i * sizeof(Elf64_Word));
+      if (!bucket) fail("its hash table lies outside the file");
+      last = std::max<std::uint64_t>(last, *bucket);
+    }
+    if (last < table.first) return 0;
+    for (;; ++last) {
+      const auto hash = at<Elf64_Word>(table.chains + (last - table.first) * sizeof(Elf64_Word));
+      if (!hash) fail("its hash table lies outside the file");
+      if ((*hash & 1U) != 0) return last + 1;
     }
   }
 
@@ -236,6 +313,8 @@ class DynamicSymbols {
   std::uint64_t hash_ = 0;
   std::uint64_t gnu_hash_ = 0;
   std::uint64_t version_numbers_ = 0;
+  std::uint64_t version_definitions_ = 0;
+  std::uint64_t version_definition_count_ = 0;
   std::uint64_t version_needs_ = 0;
   std::uint64_t version_need_count_ = 0;
   std::map<unsigned, std::pair<std::string, std::string>> versions_;
@@ -245,6 +324,10 @@ class DynamicSymbols {
 
 DynamicImports read_dynamic_imports(const std::filesystem::path& path) {
   return DynamicSymbols(path).imports();
+}
+
+std::vector<DynamicExport> read_dynamic_exports(const std::filesystem::path& path) {
+  return DynamicSymbols(path).exports();
 }
 
 DynamicExports find_exports(const std::filesystem::path& path, const std::set<std::string>& names) {

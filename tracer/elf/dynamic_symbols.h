@@ -24,6 +24,16 @@ struct DynamicImports {
 /// validated. Throws Error(usage) if it can't be read, is not such a file, or is corrupt.
 DynamicImports read_dynamic_imports(const std::filesystem::path& path);
 
+/// A symbol that an ELF file defines for others.
+struct DynamicExport {
+  std::string name;
+  std::string version;  ///< "libcudart.so.12" for cudaMalloc@@libcudart.so.12; empty if none.
+};
+
+/// Reads what the file at `path` exports according to its hash table (DT_GNU_HASH). A file without
+/// that table exports nothing. Throws like read_dynamic_imports().
+std::vector<DynamicExport> read_dynamic_exports(const std::filesystem::path& path);
+
 struct DynamicExports {
   std::string soname;           ///< DT_SONAME; empty if there is none.
   std::set<std::string> found;  ///< Those of the names that the file defines for others.

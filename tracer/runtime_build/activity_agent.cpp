@@ -14,6 +14,7 @@
 #include "platform/torch_version.h"
 #include "tracer/device_generator/device_families.h"
 #include "tracer/runtime_build/cuda_headers.h"
+#include "tracer/runtime_build/device_libraries.h"
 #include "tracer/runtime_build/dry_run.h"
 
 namespace optrace {
@@ -25,41 +26,53 @@ bool records_device_activity(bool dry_run) {
   return !dry_run && has_gpu();
 }
 
-BuiltLibraries find_or_build_activity_agent(const std::filesystem::path& torch_folder,
-                                            const BuildProgress& progress) {
-  const auto version = read_torch_version(torch_folder);
-  // Tracing CUDA on a torch without it is reported elsewhere.
-  if (!version || !version->cuda) return {};
+BuildDescription activity_agent_description(const std::vector<std::filesystem::path>& torches) {
+  const std::filesystem::path& torch = torches.front();
+  const TorchVersion version = read_torch_version(torch).value_or(TorchVersion{});
+  const std::string cuda = version.cuda.value_or("");
   BuildDescription build{
       .lacks = "Device activity (kernels, their times) is missing from the trace.",
       .progress = "compiling the recorder of device activity for this torch, once",
       .building = "Compiling its recorder",
       .cache = cache_folders::kActivityAgents,
-      .torch_folder = torch_folder,
+      .torch_folder = torch,
       .sources = data_folder() / "device_activity",
-      .key = {version->text},
+      .key = {version.text},
       .standards = {"-std=c++20", "-std=c++17"},
       .compile_flags = {"-O2", "-fPIC", "-fvisibility=hidden", "-DNDEBUG", "-pthread"},
       .link_flags = {"-shared", "-Wl,-z,nodelete", "-Wl,-z,now", "-pthread"},
   };
-  const HeaderFolders headers(torch_folder);
+  const HeaderFolders headers(torches);
   const FoundHeaders found = headers.find({device_family("cupti"), device_family("cudart")});
   for (const auto& folder : found.folders)
     for (const char* const header : {"cupti_version.h", "cuda.h"})
       build.key_files.push_back(folder / header);
-  build.obstacle = [&] {
-    return found.missing.empty()
+  // It reads records that all CUPTIs of a major version write alike.
+  build.misfit = [cuda](const Prebuilt& prebuilt) {
+    return cuda_major(prebuilt.cuda) == cuda_major(cuda)
                ? std::string()
-               : fmt::format("Recording it needs the headers of CUPTI, and {}",
-                             lacking_headers(found.missing, torch_folder, *version->cuda));
+               : fmt::format("is for CUDA {}", cuda_major(prebuilt.cuda));
   };
-  build.contents = [&](const auto&) {
-    const auto source = build.sources / "tracer/in_process/device_activity/device_activity.cpp";
+  build.obstacle = [found, torch, cuda] {
+    return found.missing.empty() ? std::string()
+                                 : fmt::format("Recording it needs the headers of CUPTI, and {}",
+                                               lacking_headers(found.missing, torch, cuda));
+  };
+  build.contents = [headers, found, sources = build.sources](const auto&) {
+    const auto source = sources / "tracer/in_process/device_activity/device_activity.cpp";
     return BuildContents{.includes = headers.arguments(found.folders),
                          .libraries = {{.name = "liboptrace_activity.so", .sources = {source}}},
                          .linked_with = {"-ldl"}};
   };
-  return find_or_build(build, progress);
+  return build;
+}
+
+BuiltLibraries find_or_build_activity_agent(const std::filesystem::path& torch_folder,
+                                            const BuildProgress& progress) {
+  const auto version = read_torch_version(torch_folder);
+  // Tracing CUDA on a torch without it is reported elsewhere.
+  if (!version || !version->cuda) return {};
+  return find_or_build(activity_agent_description({torch_folder}), progress);
 }
 
 void add_activity_warnings(Trace& trace) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <vector>
 
 #include "tracer/runtime_build/built_for_torch.h"
 #include "tracer/trace/trace.h"
@@ -12,11 +13,15 @@ namespace optrace {
 bool records_device_activity(bool dry_run);
 
 /// Returns the library that records the work of CUDA devices in a traced process
-/// (tracer/in_process/device_activity/), built for the torch in `torch_folder`
-/// (site-packages/torch) against the headers of the nvidia wheels beside it. Throws like
-/// find_or_build().
+/// (tracer/in_process/device_activity/) for the torch in `torch_folder` (site-packages/torch). If
+/// no prebuilt one fits, it is built against the headers of the nvidia wheels beside that torch.
+/// Throws like find_or_build().
 BuiltLibraries find_or_build_activity_agent(const std::filesystem::path& torch_folder,
                                             const BuildProgress& progress);
+
+/// Describes it, for the first of some torches with the same major version of CUDA. What is built
+/// serves all of them.
+BuildDescription activity_agent_description(const std::vector<std::filesystem::path>& torches);
 
 /// Adds warnings to a trace for device work that is missing according to its records.
 void add_activity_warnings(Trace& trace);

@@ -222,6 +222,12 @@ class Build {
     return {.libraries = libraries(), .folder = folder_};
   }
 
+  std::vector<std::filesystem::path> texts() const {
+    std::vector<std::filesystem::path> paths;
+    for (const auto& [name, text] : contents_.texts) paths.push_back(result() / name);
+    return paths;
+  }
+
   std::vector<std::filesystem::path> inputs() const {
     return inputs_of_build(folder_->path(), compiler_, go_on_);
   }
@@ -261,8 +267,7 @@ class Build {
       if (!failure) break;
     }
     if (!failure)
-      for (const auto& [name, library] : contents_.copies)
-        std::filesystem::copy(result() / library, result() / name);
+      for (const auto& [name, text] : contents_.texts) write_file(result() / name, text);
     return failure;
   }
 
@@ -407,6 +412,7 @@ std::string source_key(const BuildDescription& description) {
        {&description.standards, &description.compile_flags, &description.link_flags})
     key.add(*list);
   for (const char* const flag : kStandardLibrary) key.add(flag);
+  key.add(description.generator);
   key.add_files_below(description.sources);
   return key.hex();
 }
@@ -422,6 +428,7 @@ FreshBuild build_afresh(const BuildDescription& description) {
   Build build(description, *compiler, [] { InterruptGuard::throw_if_interrupted(); });
   FreshBuild fresh{.built = build.compile_and_link()};
   fresh.inputs = build.inputs();
+  fresh.texts = build.texts();
   return fresh;
 }
 
@@ -430,6 +437,9 @@ BuiltLibraries find_or_build(const BuildDescription& description, const BuildPro
     std::string ignored;
     if (const auto prebuilt = find_prebuilt(description, ignored)) {
       PrebuiltFiles files = files_of(*prebuilt, build_cache(description.cache));
+      if (description.wanted)
+        std::erase_if(files.libraries,
+                      [&](const auto& library) { return !description.wanted(library.filename()); });
       if (!files.libraries.empty())
         return {.libraries = std::move(files.libraries),
                 .folder = std::move(files.folder),

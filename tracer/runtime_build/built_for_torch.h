@@ -84,8 +84,8 @@ struct BuildContents {
   std::vector<BuildStep> generators{};      ///< Run first: they write sources.
   std::vector<LibraryToBuild> libraries{};  ///< In load order.
   std::vector<std::string> linked_with{};   ///< The linker's arguments for further libraries.
-  /// Further names for finished libraries: the new name, and the library's.
-  std::vector<std::pair<std::string, std::string>> copies{};
+  /// Files that belong beside the libraries: their names and contents.
+  std::vector<std::pair<std::string, std::string>> texts{};
 };
 
 /// A description of libraries to build for a torch.
@@ -98,6 +98,8 @@ struct BuildDescription {
   std::filesystem::path torch_folder{};  ///< site-packages/torch
   /// A folder with sources, an include folder for all of them. The cache key contains its contents.
   std::filesystem::path sources{};
+  /// Identifies the source of a program that generates further sources; empty without one.
+  std::string generator{};
   std::vector<std::string> key{};  ///< Further texts that the result depends on.
   /// Further files that the result depends on. The cache key contains their path, size and time.
   std::vector<std::filesystem::path> key_files{};
@@ -110,6 +112,8 @@ struct BuildDescription {
   /// Returns why prebuilt libraries of this description's source don't fit the torch, as the
   /// predicate of a sentence; empty if they fit. Null if there are none for this description.
   std::function<std::string(const Prebuilt& prebuilt)> misfit{};
+  /// Returns true for those of fitting prebuilt libraries that the torch needs. Null: for all.
+  std::function<bool(const std::string& library)> wanted{};
   /// Called if nothing is cached: returns why nothing can be built, in sentences; empty if it can.
   std::function<std::string()> obstacle{};
   /// Called after that. May write files into the folder.
@@ -131,14 +135,15 @@ BuiltLibraries find_or_build(const BuildDescription& description, const BuildPro
 /// Returns why no prebuilt libraries fit the torch, a sentence; empty if some fit.
 std::string why_not_prebuilt(const BuildDescription& description);
 
-/// Returns a hash over the description's source and flags: over all that its libraries are made of,
-/// less what belongs to the machine or to the torch.
+/// Returns a hash over the description's source, generator and flags: over all that its libraries
+/// are made of, less what belongs to the machine or to the torch.
 std::string source_key(const BuildDescription& description);
 
 /// Libraries that were just compiled, whatever is cached, and are not cached.
 struct FreshBuild {
   BuiltLibraries built{};
   std::vector<std::filesystem::path> inputs{};  ///< inputs_of_build()
+  std::vector<std::filesystem::path> texts{};   ///< BuildContents::texts
 };
 
 /// Compiles the libraries like find_or_build().

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
@@ -35,17 +37,25 @@ constexpr std::array kHandWritten = {
 /// The parts of the build that depend on the functions that torch imports.
 class CudaCalls {
  public:
-  CudaCalls(const std::filesystem::path& torch_folder, std::filesystem::path sources)
-      : torch_(torch_folder), sources_(std::move(sources)), headers_(torch_folder) {}
+  CudaCalls(const std::vector<std::filesystem::path>& torches, std::string cuda,
+            std::filesystem::path sources)
+      : torch_(torches.front()),
+        cuda_(std::move(cuda)),
+        sources_(std::move(sources)),
+        headers_(torches),
+        all_(torches) {}
 
   /// Returns the headers that the key covers.
   std::vector<std::filesystem::path> headers() const { return headers_.files_of(families()); }
 
-  std::string obstacle(const std::string& cuda) {
+  std::string misfit(const Prebuilt& prebuilt) {
+    return all_.misfit(prebuilt, cuda_, has_recorded_calls);
+  }
+
+  std::string obstacle() {
     try {
-      for (DeviceLibrary& library : device_libraries(files_of_torch(torch_)))
-        if (is_recorded(*library.family) && !library.functions.empty())
-          libraries_.push_back(std::move(library));
+      libraries_.clear();
+      std::ranges::copy_if(all_.all(), std::back_inserter(libraries_), has_recorded_calls);
     } catch (const Error& error) {
       return fmt::format("{}. {}", error.what(), error.remedy());
     }
@@ -56,7 +66,7 @@ class CudaCalls {
     used_ = std::move(found.folders);
     if (found.missing.empty()) return {};
     return fmt::format("Recording them needs the headers of CUDA's libraries, and {}",
-                       lacking_headers(found.missing, torch_, cuda));
+                       lacking_headers(found.missing, torch_, cuda_));
   }
 
   BuildContents contents(const std::filesystem::path& folder) const {
@@ -75,8 +85,8 @@ class CudaCalls {
   }
 
  private:
-  static bool is_recorded(const DeviceFamily& family) {
-    return std::ranges::count(kFamilies, family.name) != 0;
+  static bool has_recorded_calls(const DeviceLibrary& library) {
+    return records_calls_of(*library.family) && !library.functions.empty();
   }
 
   static std::vector<const DeviceFamily*> families() {
@@ -86,19 +96,22 @@ class CudaCalls {
   }
 
   std::filesystem::path torch_;
+  std::string cuda_;
   std::filesystem::path sources_;
   HeaderFolders headers_;
-  std::vector<DeviceLibrary> libraries_;
+  LibrariesOfTorch all_;
+  std::vector<DeviceLibrary> libraries_;  ///< Those with recorded calls.
   std::set<std::filesystem::path> used_;  ///< Folders that contain the families' headers.
 };
 
 }  // namespace
 
-BuiltLibraries find_or_build_cuda_calls_agent(const std::filesystem::path& torch_folder,
-                                              const BuildProgress& progress) {
-  const auto version = read_torch_version(torch_folder);
-  // Tracing CUDA on a torch without it is reported elsewhere.
-  if (!version || !version->cuda) return {};
+bool records_calls_of(const DeviceFamily& family) {
+  return std::ranges::count(kFamilies, family.name) != 0;
+}
+
+BuildDescription cuda_calls_agent_description(const std::vector<std::filesystem::path>& torches) {
+  const std::filesystem::path& torch = torches.front();
   BuildDescription build{
       .lacks =
           "The arguments of calls of CUDA's libraries (sizes, types, engines) are missing from the "
@@ -106,10 +119,10 @@ BuiltLibraries find_or_build_cuda_calls_agent(const std::filesystem::path& torch
       .progress = "compiling the recorder of CUDA library calls for this torch, once",
       .building = "Compiling its recorder",
       .cache = cache_folders::kCudaCalls,
-      .torch_folder = torch_folder,
+      .torch_folder = torch,
       .sources = data_folder() / "emulated_device",
-      .key = {version->text},
-      .key_files = files_of_torch(torch_folder),
+      .generator = device_generator_source(),
+      .key_files = files_of_torch(torch),
       .standards = {"-std=c++17"},
       .compile_flags = {"-O1", "-fPIC", "-fvisibility=hidden", "-Wno-deprecated-declarations"},
       // A dry run also has the emulated device, so symbols that both define must bind to this
@@ -117,12 +130,23 @@ BuiltLibraries find_or_build_cuda_calls_agent(const std::filesystem::path& torch
       .link_flags = {"-shared", "-Wl,-Bsymbolic", "-Wl,-z,nodelete", "-Wl,-z,now",
                      "-Wl,--no-undefined", "-pthread"},
   };
-  CudaCalls calls(torch_folder, build.sources);
+  const TorchVersion version = read_torch_version(torch).value_or(TorchVersion{});
+  build.key = {version.text};
+  const auto calls = std::make_shared<CudaCalls>(torches, version.cuda.value_or(""), build.sources);
   build.key_files.push_back(device_generator());
-  for (auto& header : calls.headers()) build.key_files.push_back(std::move(header));
-  build.obstacle = [&] { return calls.obstacle(*version->cuda); };
-  build.contents = [&](const auto& folder) { return calls.contents(folder); };
-  return find_or_build(build, progress);
+  for (auto& header : calls->headers()) build.key_files.push_back(std::move(header));
+  build.misfit = [calls](const Prebuilt& prebuilt) { return calls->misfit(prebuilt); };
+  build.obstacle = [calls] { return calls->obstacle(); };
+  build.contents = [calls](const auto& folder) { return calls->contents(folder); };
+  return build;
+}
+
+BuiltLibraries find_or_build_cuda_calls_agent(const std::filesystem::path& torch_folder,
+                                              const BuildProgress& progress) {
+  const auto version = read_torch_version(torch_folder);
+  // Tracing CUDA on a torch without it is reported elsewhere.
+  if (!version || !version->cuda) return {};
+  return find_or_build(cuda_calls_agent_description({torch_folder}), progress);
 }
 
 }  // namespace optrace

@@ -34,13 +34,17 @@ std::vector<std::filesystem::path> system_header_folders() {
   return {"/usr/local/cuda/include", "/usr/include"};
 }
 
-HeaderFolders::HeaderFolders(const std::filesystem::path& torch_folder) {
-  const std::filesystem::path packages = torch_folder.parent_path();
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(packages / "nvidia", error))
-    add_folder(entry.path() / "include", wheels_);
-  add_folder(packages / "cusparselt" / "include", wheels_);
-  std::sort(wheels_.begin(), wheels_.end());
+HeaderFolders::HeaderFolders(const std::vector<std::filesystem::path>& torches) {
+  for (const std::filesystem::path& torch : torches) {
+    const std::filesystem::path packages = torch.parent_path();
+    std::vector<std::filesystem::path> wheels;
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(packages / "nvidia", error))
+      add_folder(entry.path() / "include", wheels);
+    add_folder(packages / "cusparselt" / "include", wheels);
+    std::sort(wheels.begin(), wheels.end());
+    wheels_.insert(wheels_.end(), wheels.begin(), wheels.end());
+  }
   for (const auto& folder : system_header_folders()) add_folder(folder, system_);
 }
 

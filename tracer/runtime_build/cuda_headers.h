@@ -27,8 +27,8 @@ struct FoundHeaders {
 /// The folders that contain the headers of CUDA's libraries.
 class HeaderFolders {
  public:
-  /// `torch_folder` is site-packages/torch.
-  explicit HeaderFolders(const std::filesystem::path& torch_folder);
+  /// `torches` are folders site-packages/torch. The wheels beside the first one come first.
+  explicit HeaderFolders(const std::vector<std::filesystem::path>& torches);
 
   /// Returns the folder that contains `header`: a wheel's, else the system's.
   std::optional<std::filesystem::path> folder_of(std::string_view header) const;

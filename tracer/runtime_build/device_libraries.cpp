@@ -6,7 +6,9 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <generator_source.h>
 
+#include "platform/error.h"
 #include "platform/installation.h"
 #include "platform/whole_file.h"
 #include "tracer/elf/dynamic_symbols.h"
@@ -24,6 +26,15 @@ void add_libraries_in(const std::filesystem::path& folder, std::string_view star
         entry.is_regular_file(ignored))
       libraries.push_back(entry.path());
   }
+}
+
+/// Returns true if the functions satisfy an import of this version, as the dynamic linker has it:
+/// an import of none takes any.
+bool defines(const CudaFunctions::mapped_type& functions, const std::string& version,
+             const std::string& name) {
+  for (const auto& [its, names] : functions)
+    if ((version.empty() || version == its) && names.contains(name)) return true;
+  return false;
 }
 
 }  // namespace
@@ -69,6 +80,39 @@ std::vector<DeviceLibrary> device_libraries(const std::vector<std::filesystem::p
   return result;
 }
 
+const std::vector<DeviceLibrary>& LibrariesOfTorch::all() {
+  if (!libraries_) {
+    std::vector<std::filesystem::path> files;
+    for (const auto& torch : torches_)
+      for (auto& file : files_of_torch(torch)) files.push_back(std::move(file));
+    libraries_ = device_libraries(files);
+  }
+  return *libraries_;
+}
+
+std::string LibrariesOfTorch::misfit(const Prebuilt& prebuilt, std::string_view cuda,
+                                     const std::function<bool(const DeviceLibrary&)>& concerns) {
+  if (cuda_major(prebuilt.cuda) != cuda_major(cuda))
+    return fmt::format("is for CUDA {}", cuda_major(prebuilt.cuda));
+  try {
+    for (const DeviceLibrary& library : all()) {
+      if (!concerns(library)) continue;
+      const auto known = prebuilt.functions.find(library.soname);
+      if (known == prebuilt.functions.end()) return fmt::format("has no {}", library.soname);
+      for (const auto& [version, functions] : library.functions)
+        for (const std::string& function : functions)
+          if (!defines(known->second, version, function)) return fmt::format("lacks {}", function);
+    }
+  } catch (const Error& error) {
+    return fmt::format("can't be compared ({})", error.what());
+  }
+  return {};
+}
+
+std::string_view cuda_major(std::string_view cuda) {
+  return cuda.substr(0, cuda.find('.'));
+}
+
 std::string version_script(const DeviceLibrary& library) {
   // The version of all other functions of the library: the one that is named like the file.
   std::string main;
@@ -92,6 +136,10 @@ std::string version_script(const DeviceLibrary& library) {
 
 std::filesystem::path device_generator() {
   return library_folder() / "optrace-device-generator";
+}
+
+std::string device_generator_source() {
+  return kDeviceGeneratorSource;
 }
 
 BuildStep generator_step(const std::string& kind, const DeviceLibrary& library,

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <functional>
+#include <map>
 #include <set>
 #include <system_error>
 
@@ -15,7 +16,9 @@
 #include "platform/error.h"
 #include "platform/installed_torch.h"
 #include "platform/json_reader.h"
+#include "platform/torch_version.h"
 #include "tracer/emulated_device/gpu_model.h"
+#include "tracer/emulated_device/library_versions.h"
 
 namespace optrace {
 namespace {
@@ -48,7 +51,40 @@ emulated::GpuModel gpu_model_of(const std::string& model) {
                   fmt::join(emulated_architectures(), ", "), fmt::join(models_like(model), ", ")));
 }
 
+/// Returns ("cuda-cupti", "12.4.127") for nvidia_cuda_cupti_cu12-12.4.127.dist-info; empty texts
+/// for a folder that is not a wheel's of NVIDIA.
+std::pair<std::string, std::string> nvidia_wheel(std::string_view folder) {
+  constexpr std::string_view kStart = "nvidia_";
+  constexpr std::string_view kEnd = ".dist-info";
+  const std::size_t dash = folder.find('-');
+  if (!folder.starts_with(kStart) || !folder.ends_with(kEnd) || dash >= folder.size() - kEnd.size())
+    return {};
+  std::string name(folder.substr(kStart.size(), dash - kStart.size()));
+  // The wheels for CUDA 12 end in its number, and some of those for CUDA 13.
+  if (const std::size_t cuda = name.rfind("_cu");
+      cuda != std::string::npos &&
+      name.find_first_not_of("0123456789", cuda + 3) == std::string::npos)
+    name.resize(cuda);
+  std::ranges::replace(name, '_', '-');
+  folder.remove_suffix(kEnd.size());
+  return {std::move(name), std::string(folder.substr(dash + 1))};
+}
+
 }  // namespace
+
+std::string reported_versions(const std::filesystem::path& torch_folder) {
+  std::map<std::string, std::string> versions;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(torch_folder.parent_path(), error))
+    versions.insert(nvidia_wheel(entry.path().filename().string()));
+  if (const auto torch = read_torch_version(torch_folder); torch && torch->cuda)
+    versions["cuda"] = *torch->cuda;
+  std::string text;
+  for (const emulated::VersionScheme& scheme : emulated::kVersionSchemes)
+    if (const auto found = versions.find(std::string(scheme.library)); found != versions.end())
+      text += fmt::format("{}{}={}", text.empty() ? "" : ",", scheme.library, found->second);
+  return text;
+}
 
 std::vector<std::string> emulated_architectures() {
   std::vector<std::string> names;
@@ -87,6 +123,7 @@ std::vector<std::pair<std::string, std::string>> DryRun::environment() const {
   return {{kPreload, std::move(preload)},
           {kModel, devices.gpu_model},
           {kDevices, std::to_string(devices.count)},
+          {emulated::kVersionsVariable, versions},
           // Triton finds the driver by this variable.
           {"TRITON_LIBCUDA_PATH", emulation.libraries.front().parent_path().string()}};
 }
@@ -97,7 +134,7 @@ std::optional<DryRun> prepare_dry_run(const std::filesystem::path& python,
   require_gpu_model(devices.gpu_model);
   const std::filesystem::path torch = ask_for_torch(python);
   if (torch.empty()) return std::nullopt;
-  DryRun dry_run{devices, find_or_build_emulated_device(torch, progress)};
+  DryRun dry_run{devices, find_or_build_emulated_device(torch, progress), reported_versions(torch)};
   if (!dry_run.emulation.libraries.empty()) return dry_run;
   throw Error(ExitStatus::usage,
               fmt::format("the torch of {} can't be used for a dry run", python.string()),

@@ -14,6 +14,11 @@
 
 namespace optrace {
 
+/// Returns the versions that the emulated libraries report to the torch in `torch_folder`
+/// (site-packages/torch), as in tracer/emulated_device/library_versions.h: torch's CUDA version,
+/// and the versions of the nvidia wheels beside it.
+std::string reported_versions(const std::filesystem::path& torch_folder);
+
 /// The GPUs to emulate.
 struct EmulatedDevices {
   std::string gpu_model;  ///< "sm_90", "rtx-4090" or "sm_89,sms=128" (docs/cuda.md).
@@ -37,6 +42,7 @@ bool has_gpu();
 struct DryRun {
   EmulatedDevices devices;
   BuiltLibraries emulation;
+  std::string versions{};  ///< reported_versions()
 
   /// Returns the variables that the process's environment needs in addition to ours. Its children
   /// inherit the dry run.

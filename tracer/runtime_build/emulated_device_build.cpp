@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -47,8 +48,13 @@ std::optional<int> major_version_of(const std::filesystem::path& runtime_header)
 /// The parts of the build that depend on the libraries that torch needs.
 class EmulatedDevice {
  public:
-  EmulatedDevice(const std::filesystem::path& torch_folder, std::filesystem::path sources)
-      : torch_(torch_folder), sources_(std::move(sources)), headers_(torch_folder) {}
+  EmulatedDevice(const std::vector<std::filesystem::path>& torches, std::string cuda,
+                 std::filesystem::path sources)
+      : torch_(torches.front()),
+        cuda_(std::move(cuda)),
+        sources_(std::move(sources)),
+        headers_(torches),
+        libraries_(torches) {}
 
   /// Returns the headers that the key covers.
   std::vector<std::filesystem::path> headers() const {
@@ -57,16 +63,25 @@ class EmulatedDevice {
     return headers_.files_of(families);
   }
 
-  std::string obstacle(const std::string& cuda) {
+  std::string misfit(const Prebuilt& prebuilt) {
+    return libraries_.misfit(prebuilt, cuda_, [](const DeviceLibrary&) { return true; });
+  }
+
+  /// Returns true for the device and for what takes the place of a library that torch needs.
+  bool wants(const std::string& name) {
+    return name == kDeviceLibrary ||
+           std::ranges::count(libraries_.all(), name, &DeviceLibrary::soname) != 0;
+  }
+
+  std::string obstacle() {
     try {
-      libraries_ = device_libraries(files_of_torch(torch_));
+      return missing_headers();
     } catch (const Error& error) {
       return fmt::format("{}. {}", error.what(), error.remedy());
     }
-    return missing_headers(cuda);
   }
 
-  BuildContents contents(const std::filesystem::path& folder) const {
+  BuildContents contents(const std::filesystem::path& folder) {
     BuildContents contents{.includes = headers_.arguments(used_), .linked_with = {"-ldl"}};
     write_file(folder / "device.script", kDeviceExports);
     contents.libraries.push_back(
@@ -74,7 +89,7 @@ class EmulatedDevice {
          .sources = sources("device", "device"),
          .compile_flags = {"-fvisibility=hidden"},
          .link_flags = link_flags(std::string(kDeviceLibrary), folder / "device.script")});
-    for (const DeviceLibrary& library : libraries_) {
+    for (const DeviceLibrary& library : libraries_.all()) {
       const std::string name(library.family->name);
       const auto script = folder / (library.soname + ".script");
       write_file(script, version_script(library));
@@ -87,8 +102,10 @@ class EmulatedDevice {
                            .level = level_of(name)};
       built.sources.push_back(generated);
       contents.libraries.push_back(std::move(built));
-      // A linker looks for this name: Triton links its kernel launchers with -lcuda.
-      if (library.soname == "libcuda.so.1") contents.copies = {{"libcuda.so", library.soname}};
+      // A linker looks for this name: Triton links its kernel launchers with -lcuda. The file tells
+      // it to take the other one.
+      if (library.soname == "libcuda.so.1")
+        contents.texts = {{"libcuda.so", fmt::format("INPUT({})\n", library.soname)}};
     }
     return contents;
   }
@@ -96,9 +113,9 @@ class EmulatedDevice {
  private:
   /// Returns a message if headers are missing or belong to another CUDA version, else an empty
   /// string. Adds the other headers' folders to used_.
-  std::string missing_headers(const std::string& cuda) {
+  std::string missing_headers() {
     std::vector<const DeviceFamily*> missing;
-    for (const DeviceLibrary& library : libraries_) {
+    for (const DeviceLibrary& library : libraries_.all()) {
       const DeviceFamily& family = *library.family;
       if (const auto folder = headers_.folder_of(family.headers.front())) {
         used_.insert(*folder);
@@ -109,16 +126,16 @@ class EmulatedDevice {
     }
     if (!missing.empty()) {
       return fmt::format("Compiling it needs the headers of CUDA's libraries, and {}",
-                         lacking_headers(missing, torch_, cuda));
+                         lacking_headers(missing, torch_, cuda_));
     }
     const DeviceFamily& runtime = *device_family("cudart");
     const auto folder = headers_.folder_of(runtime.headers.front());
     if (!folder) return {};
     const auto major = major_version_of(*folder / runtime.headers.front());
-    if (major && std::to_string(*major) != cuda.substr(0, cuda.find('.'))) {
+    if (major && std::to_string(*major) != cuda_major(cuda_)) {
       return fmt::format(
           "This torch is built with CUDA {}, but the headers in {} are CUDA {}'s: pip install '{}'",
-          cuda, folder->string(), *major, requirement(torch_, runtime, cuda));
+          cuda_, folder->string(), *major, requirement(torch_, runtime, cuda_));
     }
     return {};
   }
@@ -150,9 +167,10 @@ class EmulatedDevice {
   }
 
   std::filesystem::path torch_;
+  std::string cuda_;
   std::filesystem::path sources_;
   HeaderFolders headers_;
-  std::vector<DeviceLibrary> libraries_;
+  LibrariesOfTorch libraries_;
   std::set<std::filesystem::path> used_;  ///< Folders that contain the families' headers.
 };
 
@@ -167,27 +185,18 @@ std::string why_no_cuda(const std::optional<TorchVersion>& version,
       version->version.value_or("of no version"), torch_folder.string());
 }
 
-std::filesystem::path sources_of_emulated_device() {
-  return data_folder() / "emulated_device";
-}
-
 }  // namespace
 
-std::string obstacle_to_emulated_device(const std::filesystem::path& torch_folder) {
-  const auto version = read_torch_version(torch_folder);
-  if (!version || !version->cuda) return why_no_cuda(version, torch_folder);
-  return EmulatedDevice(torch_folder, sources_of_emulated_device()).obstacle(*version->cuda);
-}
-
-BuiltLibraries find_or_build_emulated_device(const std::filesystem::path& torch_folder,
-                                             const BuildProgress& progress) {
+BuildDescription emulated_device_description(const std::vector<std::filesystem::path>& torches) {
+  const std::filesystem::path& torch = torches.front();
   BuildDescription build{
       .lacks = "There is no emulated CUDA device for this torch.",
       .building = "Compiling it",
       .cache = cache_folders::kEmulatedDevices,
-      .torch_folder = torch_folder,
-      .sources = sources_of_emulated_device(),
-      .key_files = files_of_torch(torch_folder),
+      .torch_folder = torch,
+      .sources = data_folder() / "emulated_device",
+      .generator = device_generator_source(),
+      .key_files = files_of_torch(torch),
       .standards = {"-std=c++17"},
       // Deprecated functions must be defined like all others.
       .compile_flags = {"-O1", "-fPIC", "-DNDEBUG", "-Wno-deprecated-declarations"},
@@ -197,18 +206,27 @@ BuiltLibraries find_or_build_emulated_device(const std::filesystem::path& torch_
                      "-Wl,--as-needed", "-Wl,-rpath,$ORIGIN", "-Wl,--no-undefined-version",
                      "-pthread"},
   };
-  const auto version = read_torch_version(torch_folder);
-  if (!version || !version->cuda)
-    return without_libraries(build, why_no_cuda(version, torch_folder));
-  EmulatedDevice device(torch_folder, build.sources);
+  const auto version = read_torch_version(torch);
+  if (!version || !version->cuda) {
+    build.obstacle = [version, torch] { return why_no_cuda(version, torch); };
+    return build;
+  }
   build.progress =
       fmt::format("compiling the emulated CUDA device for CUDA {}, once", *version->cuda);
   build.key = {version->text};
+  const auto device = std::make_shared<EmulatedDevice>(torches, *version->cuda, build.sources);
   build.key_files.push_back(device_generator());
-  for (auto& header : device.headers()) build.key_files.push_back(std::move(header));
-  build.obstacle = [&] { return device.obstacle(*version->cuda); };
-  build.contents = [&](const auto& folder) { return device.contents(folder); };
-  return find_or_build(build, progress);
+  for (auto& header : device->headers()) build.key_files.push_back(std::move(header));
+  build.misfit = [device](const Prebuilt& prebuilt) { return device->misfit(prebuilt); };
+  build.wanted = [device](const std::string& library) { return device->wants(library); };
+  build.obstacle = [device] { return device->obstacle(); };
+  build.contents = [device](const auto& folder) { return device->contents(folder); };
+  return build;
+}
+
+BuiltLibraries find_or_build_emulated_device(const std::filesystem::path& torch_folder,
+                                             const BuildProgress& progress) {
+  return find_or_build(emulated_device_description({torch_folder}), progress);
 }
 
 }  // namespace optrace

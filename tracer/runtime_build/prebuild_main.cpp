@@ -6,12 +6,15 @@
 // optrace-prebuild FOLDER TORCH...: makes the prebuilt libraries (tracer/runtime_build/prebuilt.h)
 // for torches (site-packages/torch) in FOLDER. Of a torch, it needs include/, version.py and
 // lib/libc10.so. It prints a line of JSON for each torch: its name, what its op-record agent
-// depends on, and the name of the torch whose agent it takes.
+// depends on, and the name of the torch whose agent it takes. For the torches whose libraries need
+// CUDA's, with the nvidia wheels beside one of them, it also makes the libraries for CUDA: a set
+// for each major version, which serves all of these torches, and a line of JSON for each set.
 
 #include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -26,8 +29,13 @@
 #include "platform/interrupt.h"
 #include "platform/torch_version.h"
 #include "platform/whole_file.h"
+#include "tracer/device_generator/device_families.h"
 #include "tracer/elf/dynamic_symbols.h"
+#include "tracer/runtime_build/activity_agent.h"
 #include "tracer/runtime_build/built_for_torch.h"
+#include "tracer/runtime_build/cuda_calls_agent.h"
+#include "tracer/runtime_build/device_libraries.h"
+#include "tracer/runtime_build/emulated_device_build.h"
 #include "tracer/runtime_build/op_agent.h"
 #include "tracer/runtime_build/prebuilt.h"
 
@@ -75,17 +83,28 @@ void make_portable(BuildDescription& description) {
   description.compile_flags.insert(description.compile_flags.end(),
                                    {"-ffunction-sections", "-fno-sized-deallocation", "-include",
                                     (kPortable / "old_libc.h").string()});
-  description.link_flags.insert(description.link_flags.end(),
-                                {"-Wl,--gc-sections", "-Wl,--strip-all"});
+  // Before glibc 2.34, three libraries had functions that this machine's libc.so.6 has.
+  description.link_flags.insert(
+      description.link_flags.end(),
+      {"-Wl,--gc-sections", "-Wl,--strip-all", "-Wl,--push-state,--no-as-needed", "-l:libdl.so.2",
+       "-l:libpthread.so.0", "-l:librt.so.1", "-Wl,--pop-state"});
   description.contents = [make = std::move(description.contents)](const auto& folder) {
     BuildContents contents = make(folder);
     for (LibraryToBuild& library : contents.libraries) {
-      library.sources.push_back(kPortable / "old_standard_library.cpp");
+      // Sources have names of their own.
+      const auto source = folder / ("old_standard_library_" + library.name + ".cpp");
+      std::filesystem::copy_file(kPortable / "old_standard_library.cpp", source);
+      library.sources.push_back(source);
       ++library.level;
     }
-    for (const std::string& library : std::exchange(contents.linked_with, {}))
-      add_stand_in(std::filesystem::path(library).filename(), folder, contents);
-    contents.linked_with = {number_formatting(folder).string()};
+    for (const std::string& library : std::exchange(contents.linked_with, {})) {
+      if (library.starts_with("-l")) {
+        contents.linked_with.push_back(library);
+      } else {
+        add_stand_in(std::filesystem::path(library).filename(), folder, contents);
+      }
+    }
+    contents.linked_with.push_back(number_formatting(folder).string());
     return contents;
   };
 }
@@ -146,19 +165,26 @@ std::vector<std::string> imports_of(const std::filesystem::path& library) {
   return imports;
 }
 
+/// Compiles a description's libraries in their portable form.
+FreshBuild build_portable(BuildDescription description,
+                          const std::vector<std::filesystem::path>& torches) {
+  make_portable(description);
+  FreshBuild fresh = build_afresh(description);
+  if (fresh.built.libraries.empty()) fail(fresh.built.missing, "Mend its source or its compiler.");
+  for (const auto& library : fresh.built.libraries)
+    for (const auto& torch : torches) require_no_newer(library, torch);
+  return fresh;
+}
+
 /// Builds the agent for a torch into a folder of that name.
-Prebuilt build_op_agent(const std::filesystem::path& torch, BuildDescription description,
+Prebuilt build_op_agent(const std::filesystem::path& torch, const BuildDescription& description,
                         const std::filesystem::path& folder) {
   Prebuilt prebuilt{.folder = folder, .source_key = source_key(description)};
-  make_portable(description);
-  const FreshBuild fresh = build_afresh(description);
-  if (fresh.built.libraries.empty()) fail(fresh.built.missing, "Mend its source or its compiler.");
-  const auto library = fresh.built.library();
-  require_no_newer(library, torch);
+  const FreshBuild fresh = build_portable(description, {torch});
   prebuilt.headers = headers_of(fresh, torch);
   prebuilt.headers_hash = HeaderHashes(torch / "include").of(prebuilt.headers);
-  prebuilt.imports = imports_of(library);
-  store_prebuilt(prebuilt, fresh.built.libraries);
+  prebuilt.imports = imports_of(fresh.built.library());
+  store_prebuilt(prebuilt, {fresh.built.library()});
   return prebuilt;
 }
 
@@ -192,6 +218,97 @@ void prebuild(const std::filesystem::path& folder, const std::filesystem::path& 
   std::fflush(stdout);
 }
 
+// Libraries for CUDA.
+
+/// Torches with the same major version of CUDA, those with the newest minor version first.
+struct CudaTorches {
+  std::string cuda{};  ///< The version of the first one.
+  std::vector<std::filesystem::path> folders{};
+};
+
+/// Returns the torches whose libraries need CUDA's runtime, by major version.
+std::map<std::string, CudaTorches> cuda_torches(const std::vector<std::filesystem::path>& torches) {
+  std::multimap<std::vector<int>, std::pair<std::string, std::filesystem::path>> by_version;
+  for (const auto& torch : torches) {
+    const auto version = read_torch_version(torch);
+    if (!version || !version->cuda) continue;
+    const auto libraries = device_libraries(files_of_torch(torch));
+    if (std::ranges::count(libraries, device_family("cudart"), &DeviceLibrary::family) != 0)
+      by_version.emplace(parsed_version("_" + *version->cuda).second,
+                         std::pair(*version->cuda, torch));
+  }
+  std::map<std::string, CudaTorches> result;
+  for (auto entry = by_version.rbegin(); entry != by_version.rend(); ++entry) {
+    const auto& [cuda, torch] = entry->second;
+    CudaTorches& group = result[std::string(cuda_major(cuda))];
+    if (group.folders.empty()) group.cuda = cuda;
+    group.folders.push_back(torch);
+  }
+  return result;
+}
+
+/// Returns what the emulated libraries define.
+CudaFunctions defined_functions(const FreshBuild& device) {
+  CudaFunctions functions;
+  for (const auto& library : device.built.libraries)
+    if (const std::string soname = library.filename(); family_of_library(soname) != nullptr)
+      for (const DynamicExport& symbol : read_dynamic_exports(library))
+        functions[soname][symbol.version].insert(symbol.name);
+  return functions;
+}
+
+/// Returns those of the functions whose calls are recorded.
+CudaFunctions recorded_functions(CudaFunctions functions) {
+  std::erase_if(functions, [](const auto& entry) {
+    return !records_calls_of(*family_of_library(entry.first));
+  });
+  return functions;
+}
+
+/// Returns the libraries of a kind for the torches. Builds them unless there are some that fit.
+/// `functions` returns what they define or record.
+Prebuilt cuda_libraries(const CudaTorches& torches, BuildDescription description,
+                        const std::filesystem::path& folder,
+                        const std::function<CudaFunctions(const FreshBuild&)>& functions) {
+  const auto kind = folder / description.cache;
+  Prebuilt prebuilt{.folder = kind / fmt::format("cuda-{}", cuda_major(torches.cuda)),
+                    .source_key = source_key(description),
+                    .cuda = torches.cuda};
+  for (Prebuilt& known : prebuilt_libraries(kind))
+    if (known.source_key == prebuilt.source_key && description.misfit(known).empty())
+      return std::move(known);
+  if (const std::string obstacle = description.obstacle(); !obstacle.empty())
+    fail(obstacle, "Or leave this torch out.");
+  // The only strings that the oldest torches' libstdc++ has.
+  description.compile_flags.emplace_back("-D_GLIBCXX_USE_CXX11_ABI=0");
+  const FreshBuild fresh = build_portable(std::move(description), torches.folders);
+  prebuilt.functions = functions(fresh);
+  std::vector<std::filesystem::path> files = fresh.built.libraries;
+  files.insert(files.end(), fresh.texts.begin(), fresh.texts.end());
+  std::filesystem::remove_all(prebuilt.folder);
+  store_prebuilt(prebuilt, files);
+  return prebuilt;
+}
+
+void prebuild_for_cuda(const std::filesystem::path& folder, const CudaTorches& torches) {
+  const BuildDescription description = emulated_device_description(torches.folders);
+  const Prebuilt device = cuda_libraries(torches, description, folder, defined_functions);
+  cuda_libraries(torches, cuda_calls_agent_description(torches.folders), folder,
+                 [&](const FreshBuild&) { return recorded_functions(device.functions); });
+  cuda_libraries(torches, activity_agent_description(torches.folders), folder,
+                 [](const FreshBuild&) { return CudaFunctions(); });
+  fmt::print("{}\n",
+             nlohmann::json{{"cuda", device.cuda}, {"libraries", device.folder.filename().string()}}
+                 .dump());
+  std::fflush(stdout);
+}
+
+void prebuild_all(const std::filesystem::path& folder,
+                  const std::vector<std::filesystem::path>& torches) {
+  for (const auto& torch : torches) prebuild(folder, torch);
+  for (const auto& [major, group] : cuda_torches(torches)) prebuild_for_cuda(folder, group);
+}
+
 void print_current(const std::filesystem::path& folder) {
   const BuildDescription old_abi = op_agent_description(0);
   const std::vector<std::string> keys{source_key(old_abi), source_key(op_agent_description(1))};
@@ -201,14 +318,15 @@ void print_current(const std::filesystem::path& folder) {
 }
 
 void run(const std::vector<std::string>& words) {
-  for (std::size_t i = 1; i < words.size(); ++i) {
-    if (words[0] == "--pack") {
-      pack_prebuilt(words[i]);
-    } else if (words[0] == "--current") {
-      print_current(words[i]);
-    } else {
-      prebuild(words[0], std::filesystem::canonical(words[i]));
-    }
+  const std::vector<std::filesystem::path> folders(words.begin() + 1, words.end());
+  if (words[0] == "--pack") {
+    for (const auto& folder : folders) pack_prebuilt(folder);
+  } else if (words[0] == "--current") {
+    for (const auto& folder : folders) print_current(folder);
+  } else {
+    std::vector<std::filesystem::path> torches;
+    for (const auto& folder : folders) torches.push_back(std::filesystem::canonical(folder));
+    prebuild_all(words[0], torches);
   }
 }
 

@@ -42,6 +42,8 @@ std::optional<Prebuilt> read_prebuilt(const std::filesystem::path& folder) {
       prebuilt.headers.emplace_back(header.get<std::string>());
     json.at("headers_hash").get_to(prebuilt.headers_hash);
     json.at("imports").get_to(prebuilt.imports);
+    json.at("cuda").get_to(prebuilt.cuda);
+    json.at("functions").get_to(prebuilt.functions);
     return prebuilt;
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
@@ -161,10 +163,14 @@ void store_prebuilt(Prebuilt& prebuilt, const std::vector<std::filesystem::path>
   prebuilt.libraries_hash = hash_of(bytes);
   nlohmann::json headers = nlohmann::json::array();
   for (const auto& header : prebuilt.headers) headers.push_back(header.string());
-  const nlohmann::json json{
-      {"source_key", prebuilt.source_key},         {"libraries", prebuilt.libraries},
-      {"libraries_hash", prebuilt.libraries_hash}, {"headers", std::move(headers)},
-      {"headers_hash", prebuilt.headers_hash},     {"imports", prebuilt.imports}};
+  const nlohmann::json json{{"source_key", prebuilt.source_key},
+                            {"libraries", prebuilt.libraries},
+                            {"libraries_hash", prebuilt.libraries_hash},
+                            {"headers", std::move(headers)},
+                            {"headers_hash", prebuilt.headers_hash},
+                            {"imports", prebuilt.imports},
+                            {"cuda", prebuilt.cuda},
+                            {"functions", prebuilt.functions}};
   write_for_all(prebuilt.folder / kDescription, json.dump(1) + "\n");
 }
 

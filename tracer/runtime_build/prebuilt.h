@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,6 +23,9 @@ namespace optrace {
 // file prebuilt.json describes its libraries. In a package, one compressed file of the kind's
 // folder has the libraries, because those of different torches are much alike.
 
+/// Functions of CUDA's libraries: by SONAME ("libcublas.so.12") and symbol version, "" for none.
+using CudaFunctions = std::map<std::string, std::map<std::string, std::set<std::string>>>;
+
 /// Prebuilt libraries, as prebuilt.json describes them.
 struct Prebuilt {
   std::filesystem::path folder{};
@@ -31,6 +35,9 @@ struct Prebuilt {
   std::vector<std::filesystem::path> headers{};  ///< Relative to the torch's include folder.
   std::string headers_hash{};                    ///< HeaderHashes::of() these.
   std::vector<std::string> imports{};            ///< Symbols that the torch must export.
+  std::string cuda{};  ///< The version of CUDA whose headers were read; empty if none were.
+  /// The functions of CUDA's libraries that they replace or record.
+  CudaFunctions functions{};
 };
 
 /// Returns the folder with the prebuilt libraries of this kind (BuildDescription::cache).

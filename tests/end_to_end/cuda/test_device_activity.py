@@ -272,9 +272,10 @@ ctypes.CDLL({built(interpreter)[1] + "/libcuda.so.1"!r})
 def test_a_driver_that_is_too_old(python, newest_python, recorded_by_hand, built):
     (why,) = recorded_by_hand(newest_python, f"""
 os.environ["OPTRACE_DRY_RUN"] = "sm_90"
+os.environ["OPTRACE_DRY_RUN_VERSIONS"] = "cuda=12.4"
 ctypes.CDLL({built(python)[1] + "/libcuda.so.1"!r})
 """)
-    assert "the NVIDIA driver is for CUDA 12.4, which is too old for the CUDA 13." in why
+    assert "the NVIDIA driver is for CUDA 12.4, which is too old for CUDA 13," in why
 
 
 def test_a_forked_child(interpreter, optrace, tmp_path):
@@ -309,6 +310,7 @@ def test_headers_absent(optrace, python, tmp_path):
         if entry.name != "cuda_cupti":
             (wheels / entry.name).symlink_to(entry)
     result = optrace("run", "--dry-run=sm_90", "--python", python, "-c", "import torch",
-                     environment={**FOLLOWED, "PYTHONPATH": packages, "CUDA_HOME": tmp_path},
+                     environment={**FOLLOWED, "PYTHONPATH": packages, "CUDA_HOME": tmp_path,
+                                  "OPTRACE_PREBUILT": "0"},
                      timeout=300)
     assert "cupti.h" in result.stderr and "nvidia-cuda-cupti" in result.stderr

@@ -1,4 +1,4 @@
-"""The libraries that replace CUDA's: built completely, for both torches, and kept.
+"""The libraries that replace CUDA's: complete for both torches, prebuilt or compiled, and kept.
 
 The tests with the newest torch are part of `make verify`, as are all dry runs with it: the build
 takes a minute. The libraries are in the cache of all tests. A library's place in it depends on all
@@ -35,23 +35,33 @@ def symbols(library, *options):
     return [name for kind, name in found if kind not in "wv"]
 
 
+def libraries_in(folder):
+    """Returns the libraries; libcuda.so is a text for linkers."""
+    return [path for path in folder.glob("lib*.so*") if path.name != "libcuda.so"]
+
+
 def imports_of_cuda(torch):
     files = [*(torch / "lib").glob("*.so*"), *torch.glob("_C*.so")]
     names = {name for file in files for name in symbols(file, "--undefined-only")}
     return {name for name in names if OF_CUDA.match(name) and not OF_LAPACK.match(name)}
 
 
-@pytest.fixture(scope="module", params=["python",
-                                        pytest.param("newest_python", marks=pytest.mark.verify)])
+@pytest.fixture(scope="module", params=[
+    ("python", "prebuilt"), ("python", "compiled"),
+    *(pytest.param(("newest_python", how), marks=pytest.mark.verify)
+      for how in ("prebuilt", "compiled"))])
 def built(request, optrace, tmp_path_factory):
-    """(the folder of torch, the folder of the libraries built for it, the output of a program,
-    the state of the libraries after that run and after a second one)."""
-    python = pathlib.Path(request.getfixturevalue(request.param))
+    """(the folder of torch, the folder of the libraries for it, the output of a program, the state
+    of the libraries after that run and after a second one)."""
+    interpreter, how = request.param
+    python = pathlib.Path(request.getfixturevalue(interpreter))
+    environment = {"OPTRACE_PREBUILT": "0" if how == "compiled" else None}
     report = tmp_path_factory.mktemp("report") / "report"
     (torch,) = (python.parent.parent / "lib").glob("python3.*/site-packages/torch")
     states = []
     for _ in range(2):
-        run = optrace("run", "--dry-run", "--python", python, "-o", report, "-c", USE, timeout=900)
+        run = optrace("run", "--dry-run", "--python", python, "-o", report, "-c", USE, timeout=900,
+                      environment=environment)
         assert run.returncode == 0, run.stderr
         folder = pathlib.Path(run.stdout.splitlines()[1])
         states.append({(file.name, file.stat().st_ino, file.stat().st_mtime_ns)
@@ -63,7 +73,7 @@ def test_every_function_that_torch_imports_is_defined(built):
     torch, folder, *_ = built
     wanted = imports_of_cuda(torch)
     assert len(wanted) > 600
-    defined = {name for library in folder.glob("lib*.so*")
+    defined = {name for library in libraries_in(folder)
                for name in symbols(library, "--defined-only")}
     # A definition with a version satisfies an import without one, but not the other way round.
     bare = {name.partition("@")[0] for name in defined}
@@ -83,7 +93,7 @@ def test_functions_are_in_the_library_that_torch_expects(built):
 def test_nothing_else_gets_out(built):
     """Nothing else is exported: a function of the C++ library would replace the process's own."""
     _, folder, *_ = built
-    for library in folder.glob("lib*.so*"):
+    for library in libraries_in(folder):
         names = {name.partition("@")[0] for name in symbols(library, "--defined-only")}
         versions = {name for name in names if name.startswith(("lib", "NVSHMEM"))}
         if library.name == "liboptrace_device.so":
@@ -122,7 +132,7 @@ def test_interrupted_leaves_nothing(optrace, python, tmp_path):
     temporary.mkdir()
     result = optrace("run", "--dry-run", "--python", python, "-c", "0",
                      environment={"OPTRACE_CACHE_DIR": tmp_path / "cache", "CXX": compiler,
-                                  "TMPDIR": temporary})
+                                  "OPTRACE_PREBUILT": "0", "TMPDIR": temporary})
     assert result.returncode == 130, result.stderr
     assert list((tmp_path / "cache" / "emulated-devices").iterdir()) == []
     assert list(temporary.iterdir()) == []

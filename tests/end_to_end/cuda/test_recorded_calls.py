@@ -59,7 +59,8 @@ def cases():
 def replayed(optrace, python, run_program, tmp_path_factory):
     """replayed(model as recorded) -> id -> the dry run's result."""
     folder = tmp_path_factory.mktemp("replays")
-    names = ["LD_PRELOAD", "OPTRACE_DRY_RUN", "OPTRACE_DRY_RUN_DEVICES"]
+    names = ["LD_PRELOAD", "OPTRACE_DRY_RUN", "OPTRACE_DRY_RUN_DEVICES",
+             "OPTRACE_DRY_RUN_VERSIONS"]
     script = folder / "environment.py"
     script.write_text("import json, os, torch\n"
                       f"print(json.dumps({{name: os.environ[name] for name in {names}}}))\n")

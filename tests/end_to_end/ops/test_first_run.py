@@ -10,11 +10,10 @@ import collections
 import json
 import os
 import pathlib
-import re
 
 import pytest
 
-from report_frames import frames
+from report_frames import comparable, frames
 
 PROGRAMS = pathlib.Path(__file__).resolve().parents[2] / "programs"
 # Functions reached through tables, boxed calls, other threads and exceptions.
@@ -87,23 +86,6 @@ def check_names_what_ran(optrace, file):
     assert len(verdicts) == len(names) > 10
     missed = [(rule["expected"], rule["found"]) for rule in verdicts if rule["status"] != "failed"]
     assert not missed
-
-
-def comparable(report):
-    """Returns a report without times, addresses, and the ids of threads and processes."""
-    def without(value):
-        if isinstance(value, dict):
-            return {key: len(item) if key == "processes" else without(item)
-                    for key, item in value.items() if key not in ("thread", "time")}
-        if isinstance(value, list):
-            return [without(item) for item in value]
-        return re.sub(r"0x[0-9a-f]{6,}", "0x", value) if isinstance(value, str) else value
-
-    roots = without(report["roots"])
-    # The order of threads and processes is random.
-    roots.sort(key=lambda root: json.dumps(root, sort_keys=True))
-    return {**without({key: value for key, value in report.items() if key != "roots"}),
-            "roots": roots}
 
 
 def paths(report):

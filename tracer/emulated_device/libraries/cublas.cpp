@@ -14,6 +14,7 @@
 #include "tracer/emulated_device/device/call_values.h"
 #include "tracer/emulated_device/device/cuda_data_types.h"
 #include "tracer/emulated_device/device/device_contents.h"
+#include "tracer/emulated_device/device/device_versions.h"
 #include "tracer/emulated_device/device/enum_names.h"
 
 struct cublasContext {
@@ -216,26 +217,16 @@ OPTRACE_DEVICE_EXPORT cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
 
 OPTRACE_DEVICE_EXPORT cublasStatus_t cublasGetProperty(libraryPropertyType type, int* value) {
   if (value == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
-  switch (type) {
-    case MAJOR_VERSION:
-      *value = CUBLAS_VER_MAJOR;
-      return CUBLAS_STATUS_SUCCESS;
-    case MINOR_VERSION:
-      *value = CUBLAS_VER_MINOR;
-      return CUBLAS_STATUS_SUCCESS;
-    case PATCH_LEVEL:
-      *value = CUBLAS_VER_PATCH;
-      return CUBLAS_STATUS_SUCCESS;
-  }
-  return CUBLAS_STATUS_INVALID_VALUE;
+  return reported_property("cublas", CUBLAS_VERSION, type, *value) ? CUBLAS_STATUS_SUCCESS
+                                                                   : CUBLAS_STATUS_INVALID_VALUE;
 }
 OPTRACE_DEVICE_EXPORT cublasStatus_t cublasGetVersion_v2(cublasHandle_t, int* version) {
   if (version == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
-  *version = CUBLAS_VERSION;
+  *version = reported_version("cublas", CUBLAS_VERSION);
   return CUBLAS_STATUS_SUCCESS;
 }
 OPTRACE_DEVICE_EXPORT size_t cublasGetCudartVersion() {
-  return CUDART_VERSION;
+  return static_cast<size_t>(reported_version("cuda", CUDART_VERSION));
 }
 
 OPTRACE_DEVICE_EXPORT const char* cublasGetStatusName(cublasStatus_t status) {

@@ -18,6 +18,7 @@
 #include "tracer/emulated_device/device/call_values.h"
 #include "tracer/emulated_device/device/cuda_data_types.h"
 #include "tracer/emulated_device/device/device_contents.h"
+#include "tracer/emulated_device/device/device_versions.h"
 #include "tracer/emulated_device/device/enum_names.h"
 #include "tracer/emulated_device/libraries/cublaslt_product.h"
 
@@ -203,10 +204,10 @@ OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
 }
 
 OPTRACE_DEVICE_EXPORT size_t cublasLtGetVersion() {
-  return CUBLAS_VERSION;
+  return static_cast<size_t>(reported_version("cublas", CUBLAS_VERSION));
 }
 OPTRACE_DEVICE_EXPORT size_t cublasLtGetCudartVersion() {
-  return CUDART_VERSION;
+  return static_cast<size_t>(reported_version("cuda", CUDART_VERSION));
 }
 OPTRACE_DEVICE_EXPORT const char* cublasLtGetStatusName(cublasStatus_t status) {
   // The text must outlive the call.

@@ -22,6 +22,7 @@
 #include "tracer/emulated_device/device/device_memory.h"
 #include "tracer/emulated_device/device/device_streams.h"
 #include "tracer/emulated_device/device/device_transfers.h"
+#include "tracer/emulated_device/device/device_versions.h"
 
 namespace optrace::emulated {
 namespace {
@@ -315,7 +316,7 @@ CUresult cuInit(unsigned int flags) {
 
 CUresult cuDriverGetVersion(int* version) {
   if (version == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
-  *version = driver_version(CUDA_VERSION);
+  *version = driver_version(reported_version("cuda", CUDA_VERSION));
   return CUDA_SUCCESS;
 }
 

@@ -20,6 +20,7 @@
 #include "tracer/emulated_device/device/device_memory.h"
 #include "tracer/emulated_device/device/device_streams.h"
 #include "tracer/emulated_device/device/device_transfers.h"
+#include "tracer/emulated_device/device/device_versions.h"
 #include "tracer/emulated_device/libraries/cudart_error.h"
 
 namespace optrace::emulated {
@@ -268,13 +269,13 @@ cudaError_t cudaSetDeviceFlags(unsigned int flags) {
 
 cudaError_t cudaDriverGetVersion(int* version) {
   if (version == nullptr) return result(cudaErrorInvalidValue);
-  *version = driver_version(CUDART_VERSION);
+  *version = driver_version(reported_version("cuda", CUDART_VERSION));
   return cudaSuccess;
 }
 
 cudaError_t cudaRuntimeGetVersion(int* version) {
   if (version == nullptr) return result(cudaErrorInvalidValue);
-  *version = CUDART_VERSION;
+  *version = reported_version("cuda", CUDART_VERSION);
   return cudaSuccess;
 }
 
@@ -492,7 +493,7 @@ cudaError_t cudaProfilerStop(void) {
 
 cudaError_t cudaGetDriverEntryPoint(const char* name, void** function, unsigned long long flags,
                                     cudaDriverEntryPointQueryResult* found) {
-  return entry_point(name, function, CUDART_VERSION, flags, found);
+  return entry_point(name, function, reported_version("cuda", CUDART_VERSION), flags, found);
 }
 
 #if CUDART_VERSION >= 12050

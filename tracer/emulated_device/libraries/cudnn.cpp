@@ -11,6 +11,7 @@
 #include <cudnn.h>
 
 #include "tracer/emulated_device/device/call_values.h"
+#include "tracer/emulated_device/device/device_versions.h"
 #include "tracer/emulated_device/device/enum_names.h"
 #include "tracer/emulated_device/libraries/cudnn_descriptors.h"
 
@@ -308,29 +309,20 @@ extern "C" {
 // Versions, errors, handles.
 
 OPTRACE_DEVICE_EXPORT size_t cudnnGetVersion() {
-  return CUDNN_VERSION;
+  return static_cast<size_t>(reported_version("cudnn", CUDNN_VERSION));
 }
 OPTRACE_DEVICE_EXPORT size_t cudnnGetMaxDeviceVersion() {
   return CUDNN_MAX_DEVICE_VERSION;
 }
 OPTRACE_DEVICE_EXPORT size_t cudnnGetCudartVersion() {
-  return CUDART_VERSION;
+  return static_cast<size_t>(reported_version("cuda", CUDART_VERSION));
 }
 
 OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnGetProperty(libraryPropertyType type, int* value) {
   if (value == nullptr) return wrong(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, kNull);
-  switch (type) {
-    case MAJOR_VERSION:
-      *value = CUDNN_MAJOR;
-      return CUDNN_STATUS_SUCCESS;
-    case MINOR_VERSION:
-      *value = CUDNN_MINOR;
-      return CUDNN_STATUS_SUCCESS;
-    case PATCH_LEVEL:
-      *value = CUDNN_PATCHLEVEL;
-      return CUDNN_STATUS_SUCCESS;
-  }
-  return wrong(CUDNN_STATUS_BAD_PARAM, "no such property");
+  if (!reported_property("cudnn", CUDNN_VERSION, type, *value))
+    return wrong(CUDNN_STATUS_BAD_PARAM, "no such property");
+  return CUDNN_STATUS_SUCCESS;
 }
 
 OPTRACE_DEVICE_EXPORT const char* cudnnGetErrorString(cudnnStatus_t status) {

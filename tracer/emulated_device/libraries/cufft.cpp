@@ -11,6 +11,7 @@
 #include "tracer/emulated_device/device/call_values.h"
 #include "tracer/emulated_device/device/cuda_data_types.h"
 #include "tracer/emulated_device/device/device.h"
+#include "tracer/emulated_device/device/device_versions.h"
 #include "tracer/emulated_device/device/enum_names.h"
 
 namespace {
@@ -88,7 +89,7 @@ OPTRACE_DEVICE_EXPORT cufftResult CUFFTAPI cufftDestroy(cufftHandle plan) {
 
 OPTRACE_DEVICE_EXPORT cufftResult CUFFTAPI cufftGetVersion(int* version) {
   if (version == nullptr) return CUFFT_INVALID_VALUE;
-  *version = CUFFT_VERSION;
+  *version = optrace::emulated::reported_version("cufft", CUFFT_VERSION);
   return CUFFT_SUCCESS;
 }
 

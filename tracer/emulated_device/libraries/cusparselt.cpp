@@ -11,6 +11,7 @@
 #include "tracer/emulated_device/device/call_values.h"
 #include "tracer/emulated_device/device/cuda_data_types.h"
 #include "tracer/emulated_device/device/device.h"
+#include "tracer/emulated_device/device/device_versions.h"
 #include "tracer/emulated_device/device/enum_names.h"
 
 namespace {
@@ -196,7 +197,7 @@ cusparseLtDestroy(const cusparseLtHandle_t* handle) {
 OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSELT_API
 cusparseLtGetVersion(const cusparseLtHandle_t* /*handle*/, int* version) {
   if (version == nullptr) return CUSPARSE_STATUS_INVALID_VALUE;
-  *version = CUSPARSELT_VERSION;
+  *version = optrace::emulated::reported_version("cusparselt", CUSPARSELT_VERSION);
   return CUSPARSE_STATUS_SUCCESS;
 }
 

@@ -28,6 +28,7 @@
 
 #include "tracer/emulated_device/device/call_values.h"
 #include "tracer/emulated_device/device/device.h"
+#include "tracer/emulated_device/device/device_versions.h"
 #include "tracer/emulated_device/device/enum_names.h"
 
 using optrace::emulated::Call;
@@ -375,7 +376,7 @@ extern "C" {
 
 OPTRACE_DEVICE_EXPORT ncclResult_t ncclGetVersion(int* version) {
   if (version == nullptr) return ncclInvalidArgument;
-  *version = NCCL_VERSION_CODE;
+  *version = optrace::emulated::reported_version("nccl", NCCL_VERSION_CODE);
   return ncclSuccess;
 }
 

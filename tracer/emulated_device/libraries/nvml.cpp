@@ -11,6 +11,7 @@
 #include "tracer/emulated_device/device/device.h"
 #include "tracer/emulated_device/device/device_attributes.h"
 #include "tracer/emulated_device/device/device_memory.h"
+#include "tracer/emulated_device/device/device_versions.h"
 
 namespace optrace::emulated {
 namespace {
@@ -132,7 +133,7 @@ int nvmlSystemGetNVMLVersion(char* version, unsigned size) {
 
 int nvmlSystemGetCudaDriverVersion(int* version) {
   if (version == nullptr) return kInvalidArgument;
-  *version = CUDA_VERSION;
+  *version = reported_version("cuda", CUDA_VERSION);
   return kSuccess;
 }
 

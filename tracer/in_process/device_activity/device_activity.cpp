@@ -14,7 +14,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -42,6 +41,9 @@ using KernelRecord = CUpti_ActivityKernel9;
 using CopyRecord = CUpti_ActivityMemcpy5;
 using PeerCopyRecord = CUpti_ActivityMemcpyPtoP4;
 using FillRecord = CUpti_ActivityMemset4;
+
+// The major version of CUDA. The library serves torches with each of its minor versions.
+constexpr int kCuda = CUDA_VERSION / 1000;
 
 constexpr CUpti_ActivityKind kActivities[] = {
     CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,  // KERNEL would serialize kernels.
@@ -234,8 +236,8 @@ void miss_for(const char* function, CUptiResult result) {
     case CUPTI_ERROR_NOT_INITIALIZED:
       miss(
           "CUPTI can't be initialized (CUPTI_ERROR_NOT_INITIALIZED): there is no NVIDIA driver, or "
-          "it is too old for the CUDA " +
-          readable_version(CUDA_VERSION) + " of this torch. Update the driver.");
+          "it is too old for CUDA " +
+          std::to_string(kCuda) + ", which this torch uses. Update the driver.");
       return;
     default: {
       const char* name = nullptr;
@@ -261,10 +263,10 @@ bool find_driver() {
     return false;
   }
   // Within a major version of CUDA, older drivers work ("minor version compatibility").
-  if (version / 1000 < CUDA_VERSION / 1000) {
+  if (version / 1000 < kCuda) {
     miss("the NVIDIA driver is for CUDA " + readable_version(version) +
-         ", which is too old for the CUDA " + readable_version(CUDA_VERSION) +
-         " of this torch. Update the driver.");
+         ", which is too old for CUDA " + std::to_string(kCuda) +
+         ", which this torch uses. Update the driver.");
     return false;
   }
   return true;
@@ -276,14 +278,14 @@ bool find_cupti() {
   State& all = state();
   if (all.cupti_found) return true;
   if (!find_driver()) return false;
-  const std::string name = "libcupti.so." + std::to_string(CUDA_VERSION / 1000);
+  const std::string name = "libcupti.so." + std::to_string(kCuda);
   void* library = dlopen(name.c_str(), RTLD_LAZY | RTLD_NOLOAD);
   if (library == nullptr) library = dlopen(name.c_str(), RTLD_LAZY);
   if (library == nullptr) {
     const char* const why = dlerror();
     miss(name + " can't be loaded (" + (why == nullptr ? "no reason is given" : why) +
          "). Install the package that torch depends on: pip install nvidia-cuda-cupti" +
-         (CUDA_VERSION < 13000 ? "-cu" + std::to_string(CUDA_VERSION / 1000) : std::string()));
+         (kCuda < 13 ? "-cu" + std::to_string(kCuda) : std::string()));
     return false;
   }
   Cupti& cupti = all.cupti;
@@ -667,6 +669,36 @@ void turn_on() {
   agent.redirect(nullptr, redirections(), kRedirections);
 }
 
+struct Waiting {
+  std::vector<CUcontext> contexts;
+  Driver driver;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+};
+
+// Waits until all work in the contexts is completed. The argument is a std::shared_ptr<Waiting>, to
+// be deleted.
+void* wait_for_contexts(void* argument) {
+  const std::unique_ptr<std::shared_ptr<Waiting>> shared(
+      static_cast<std::shared_ptr<Waiting>*>(argument));
+  Waiting& waiting = **shared;
+  {
+    const Unseen unseen;
+    const Driver& driver = waiting.driver;
+    // Keeps the calls below from invalidating a stream capture in progress.
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    driver.exchange_capture_mode(&mode);
+    for (const CUcontext context : waiting.contexts)
+      if (driver.set_current(context) == CUDA_SUCCESS) driver.synchronize();
+    driver.set_current(nullptr);
+  }
+  const std::lock_guard lock(waiting.mutex);
+  waiting.done = true;
+  waiting.changed.notify_all();
+  return nullptr;
+}
+
 // Waits until the devices have completed their work, at most kPatience. CUPTI: "it is the client's
 // responsibility to issue necessary CUDA synchronization calls" before a flush.
 void wait_for_devices() {
@@ -682,27 +714,18 @@ void wait_for_devices() {
       !find(library, "cuCtxSynchronize", driver.synchronize) ||
       !find(library, "cuThreadExchangeStreamCaptureMode", driver.exchange_capture_mode))
     return;
-  // If a device hangs, this thread is abandoned, so that the end of the recording does not hang.
-  struct Waiting {
-    std::mutex mutex;
-    std::condition_variable changed;
-    bool done = false;
-  };
   const auto waiting = std::make_shared<Waiting>();
-  std::thread([waiting, contexts, driver] {
-    {
-      const Unseen unseen;
-      // Keeps the calls below from invalidating a stream capture in progress.
-      CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-      driver.exchange_capture_mode(&mode);
-      for (const CUcontext context : contexts)
-        if (driver.set_current(context) == CUDA_SUCCESS) driver.synchronize();
-      driver.set_current(nullptr);
-    }
-    const std::lock_guard lock(waiting->mutex);
-    waiting->done = true;
-    waiting->changed.notify_all();
-  }).detach();
+  waiting->contexts = std::move(contexts);
+  waiting->driver = driver;
+  // Not std::thread, which needs a newer libstdc++ than some torches do.
+  auto* const shared = new std::shared_ptr<Waiting>(waiting);
+  pthread_t thread{};
+  if (pthread_create(&thread, nullptr, wait_for_contexts, shared) != 0) {
+    delete shared;
+    return;
+  }
+  // If a device hangs, this thread is abandoned, so that the end of the recording does not hang.
+  pthread_detach(thread);
   std::unique_lock lock(waiting->mutex);
   waiting->changed.wait_for(lock, kPatience, [&] { return waiting->done; });
 }

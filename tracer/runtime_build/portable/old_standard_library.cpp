@@ -9,6 +9,11 @@
 #include <stdexcept>
 #include <string>
 
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
 #define OPTRACE_OWN(symbol) __asm__(symbol) __attribute__((visibility("hidden"), used))
 
 // GCC 11: std::__throw_bad_array_new_length(). std::bad_alloc is the base of what libstdc++ throws.
@@ -57,3 +62,26 @@ std::string moved_text(std::stringbuf* buffer) {
 // reference counts are counted atomically.
 extern char is_single_threaded OPTRACE_OWN("__libc_single_threaded");
 char is_single_threaded = 0;
+
+// glibc 2.27: memfd_create(). Kernels without it return the same error.
+int create_memory_file(const char* name, unsigned flags) OPTRACE_OWN("memfd_create");
+int create_memory_file(const char* name, unsigned flags) {
+  return static_cast<int>(::syscall(SYS_memfd_create, name, flags));
+}
+
+// glibc 2.30: pthread_cond_clockwait(), by which std::condition_variable waits for a time. The
+// older function's clock may be set meanwhile; the time is then another one.
+int wait_until(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
+               const timespec* end) OPTRACE_OWN("pthread_cond_clockwait");
+int wait_until(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
+               const timespec* end) {
+  constexpr long kSecond = 1000000000;
+  timespec now{};
+  timespec until{};
+  ::clock_gettime(clock, &now);
+  ::clock_gettime(CLOCK_REALTIME, &until);
+  const long nanoseconds = until.tv_nsec + end->tv_nsec - now.tv_nsec + kSecond;
+  until.tv_sec += end->tv_sec - now.tv_sec + nanoseconds / kSecond - 1;
+  until.tv_nsec = nanoseconds % kSecond;
+  return ::pthread_cond_timedwait(condition, mutex, &until);
+}

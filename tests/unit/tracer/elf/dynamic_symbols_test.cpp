@@ -1,6 +1,7 @@
 #include "tracer/elf/dynamic_symbols.h"
 
 #include <algorithm>
+#include <map>
 #include <random>
 #include <set>
 #include <string>
@@ -97,7 +98,48 @@ TEST_CASE("imports belong to the library of their version, else to the one of th
   CHECK(version_script(libraries[1]) == "{\n  global:\n    cu*;\n    cuInit;\n  local: *;\n};\n");
 }
 
-TEST_CASE("a damaged library's imports are refused or read, never believed") {
+TEST_CASE("a library's exports are read with their versions") {
+  const PrivateFolder folder;
+  build_importer(folder.path());
+  std::map<std::string, std::string> versions;
+  for (const DynamicExport& symbol : read_dynamic_exports(folder.path() / "libcublas.so"))
+    versions.emplace(symbol.name, symbol.version);
+  CHECK(versions == std::map<std::string, std::string>{{"cublasOne", "libcublas.so.12"},
+                                                       {"cublasTwo", "OTHER"}});
+}
+
+TEST_CASE("prebuilt libraries serve a torch that imports nothing that they lack") {
+  const PrivateFolder folder;
+  const auto torch = folder.path() / "torch";
+  std::filesystem::create_directories(torch / "lib");
+  std::filesystem::rename(build_importer(folder.path()), torch / "lib/libtorch_cuda.so");
+  LibrariesOfTorch libraries({torch});
+  const auto all = [](const DeviceLibrary&) { return true; };
+  Prebuilt prebuilt{.cuda = "12.8",
+                    .functions = {{"libcublas.so.12",
+                                   {{"libcublas.so.12", {"cublasOne", "cublasThree", "cublasMore"}},
+                                    {"OTHER", {"cublasTwo"}}}},
+                                  {"libcuda.so.1", {{"", {"cuInit"}}}},
+                                  {"libnvidia-ml.so.1", {}},
+                                  {"libcurand.so.10", {}}}};
+  CHECK(libraries.misfit(prebuilt, "12.4", all).empty());
+  CHECK(libraries.misfit(prebuilt, "13.0", all) == "is for CUDA 12");
+
+  auto& functions = prebuilt.functions["libcublas.so.12"];
+  functions["libcublas.so.12"].erase("cublasThree");
+  CHECK(libraries.misfit(prebuilt, "12.4", all) == "lacks cublasThree");
+  functions["libcublas.so.12"].insert({"cublasTwo", "cublasThree"});
+  functions.erase("OTHER");  // The version belongs to the import.
+  CHECK(libraries.misfit(prebuilt, "12.4", all) == "lacks cublasTwo");
+  prebuilt.functions.erase("libcublas.so.12");
+  CHECK(libraries.misfit(prebuilt, "12.4", all) == "has no libcublas.so.12");
+  CHECK(libraries
+            .misfit(prebuilt, "12.4",
+                    [](const auto& library) { return library.soname != "libcublas.so.12"; })
+            .empty());
+}
+
+TEST_CASE("a damaged library's symbols are refused or read, never believed") {
   const PrivateFolder folder;
   const std::string whole = read_bytes(build_importer(folder.path()));
   const auto path = folder.path() / "damaged.so";
@@ -108,6 +150,8 @@ TEST_CASE("a damaged library's imports are refused or read, never believed") {
       const DynamicExports exports = find_exports(path, {"all", "cublasOne"});
       REQUIRE(exports.found.size() <= 2);
       for (const DynamicImport& symbol : read_dynamic_imports(path).symbols)
+        REQUIRE(symbol.name.size() < bytes.size());
+      for (const DynamicExport& symbol : read_dynamic_exports(path))
         REQUIRE(symbol.name.size() < bytes.size());
     } catch (const Error& error) {
       CHECK(error.status() == ExitStatus::usage);

@@ -19,7 +19,8 @@ namespace {
 class FakePackages {
  public:
   FakePackages()
-      : home_("CUDA_HOME", (folder_.path() / "nowhere").c_str()),
+      : prebuilt_("OPTRACE_PREBUILT", "0"),
+        home_("CUDA_HOME", (folder_.path() / "nowhere").c_str()),
         cache_("OPTRACE_CACHE_DIR", (folder_.path() / "cache").c_str()) {
     std::filesystem::create_directories(torch() / "lib");
     std::filesystem::create_directories(packages() / "torch-9.9.dist-info");
@@ -48,6 +49,7 @@ class FakePackages {
 
  private:
   PrivateFolder folder_;
+  EnvironmentVariable prebuilt_;
   EnvironmentVariable home_;
   EnvironmentVariable cache_;
   std::vector<std::string> progress_;
