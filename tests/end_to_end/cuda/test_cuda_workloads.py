@@ -17,7 +17,7 @@ REFUSED = {
 }
 
 SHOW_ENVIRONMENT = """
-import json, os
+import json, os, torch
 names = ["LD_PRELOAD", "OPTRACE_DRY_RUN", "OPTRACE_DRY_RUN_DEVICES", "OPTRACE_DRY_RUN_VERSIONS",
          "TRITON_LIBCUDA_PATH"]
 print(json.dumps({name: os.environ.get(name) for name in names}))
