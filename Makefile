@@ -89,7 +89,7 @@ product: packages
 	@$(call prebuild,.venv)
 
 # The same for every released torch, about ten minutes; their headers are downloaded.
-prebuilt: product
+prebuilt: product newest
 	@UV_CACHE_DIR=.setup/uv-cache .venv/bin/python setup/make-prebuilt.py build
 
 # One with the Python module for each CPython that is on this machine, and one without.

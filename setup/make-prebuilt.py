@@ -3,6 +3,10 @@ optrace, in BUILD/lib/optrace/prebuilt, and writes what they depend on to setup/
 releases are those in that file, or the given ones, such as 2.16.0, which are added to it. Those that
 BUILD has from the present source are left as they are.
 
+The libraries for CUDA are made from the environments of make run and make test, and from two more
+with other torches: a set for each major version of CUDA, which serves all torches of that version
+that import no more of it than these.
+
 A release's headers, version.py and libc10.so are read out of its wheel on the package index, by
 requests for parts of the file: 10 MB of a gigabyte.
 
@@ -12,6 +16,7 @@ import argparse
 import hashlib
 import io
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -24,6 +29,8 @@ REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 RELEASES = REPOSITORY / "setup/prebuilt.json"
 UV = REPOSITORY / ".setup/uv/bin/uv"
 WANTED = re.compile(r"torch/(include/.*|version\.py|lib/libc10\.so)")
+# The last release that needs CUDA 12, and the last one that needs cuRAND of CUDA 13.
+CUDA_TORCHES = ["2.10.0", "2.14.1"]
 SLACK = 1 << 16  # More than a file's header in the archive, without its name, takes.
 
 
@@ -130,6 +137,21 @@ def make(build, releases):
     RELEASES.write_text(json.dumps({release: known[release] for release in ordered}, indent=1) + "\n")
 
 
+def make_for_cuda(build):
+    """Makes the sets for all major versions of CUDA."""
+    folders = [".venv", ".venv-newest"]
+    for release in CUDA_TORCHES:
+        folders.append(f".venv-torch-{release}")
+        requirements = REPOSITORY / f".setup/torch-{release}.txt"
+        requirements.write_text(f"torch=={release}\n")
+        subprocess.run(["setup/make-venv.sh", folders[-1], requirements], cwd=REPOSITORY, check=True,
+                       env={**os.environ, "COMPILE": "torch"})
+    torches = [next((REPOSITORY / folder).glob("lib/python3*/site-packages/torch"))
+               for folder in folders]
+    subprocess.run([build / "optrace-prebuild", build / "lib/optrace/prebuilt", *torches], check=True,
+                   stdout=subprocess.DEVNULL)
+
+
 def check(build):
     known = json.loads(RELEASES.read_text())
     wrong, right = [], 0
@@ -159,6 +181,7 @@ def main():
         check(options.build)
     else:
         make(options.build, options.releases)
+        make_for_cuda(options.build)
 
 
 main()
