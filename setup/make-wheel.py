@@ -26,7 +26,8 @@ import scikit_build_core.build as backend
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 # The functions of dlopen's family and of threads have a version of 2.34 in the libc of Debian 12.
 PLATFORM = "manylinux_2_34_x86_64"
-PROGRAMS = ["optrace", "optrace-index-worker", "optrace-device-generator"]
+# The code of the programs and of the modules, in the build folder and in the package.
+LIBRARY = "lib/optrace/liboptrace.so"
 # What is in the files without a library on the linker's command line: headers, and libstdc++.
 HEADER_PACKAGES = ["libcli11-dev", "libclang-common-19-dev", "libfmt-dev", "libstdc++-12-dev",
                    "nlohmann-json3-dev"]
@@ -64,11 +65,9 @@ def build_modules(build, pythons):
 
 def packages_of_libraries(build, folder):
     """The Debian packages of the libraries that the files in the folder are linked with."""
-    commands = output_of("ninja", "-C", build, "-t", "commands", *PROGRAMS, "_optrace")
+    commands = output_of("ninja", "-C", build, "-t", "commands", LIBRARY, "_optrace")
     libraries = set(re.findall(r"/usr/lib/\S+?(?:\.a|\.so[.\d]*)(?=\s)", commands))
-    for program in PROGRAMS:
-        [file] = (path for path in folder.rglob(program) if path.is_file())
-        libraries.update(re.findall(r"=> (/\S+)", output_of("ldd", file)))
+    libraries.update(re.findall(r"=> (/\S+)", output_of("ldd", folder / LIBRARY)))
     found = set()
     for library in libraries:
         # dpkg knows some by a path from before /lib became a link to /usr/lib.

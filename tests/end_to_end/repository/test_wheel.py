@@ -124,6 +124,25 @@ def test_the_wheels_run_on_other_distributions_and_have_all_licences(wheels, mad
     assert len(list(made.glob("optrace-*.tar.gz"))) == 1
 
 
+# The pattern is that of cmake/exports.map.
+OWN_SYMBOL = re.compile(r"_ZNK?7optrace|_ZT[ISV]N7optrace|PyInit__optrace$")
+
+
+def test_what_a_program_loads_shows_it_only_our_own_symbols(run_program, wheels, tmp_path):
+    """Another libstdc++ in the process, such as torch's, must not meet the one that is linked
+    statically."""
+    version = "cp%d%d" % sys.version_info[:2]
+    with zipfile.ZipFile(wheels[version]) as archive:
+        archive.extractall(tmp_path)
+    [module] = tmp_path.glob("optrace/_optrace*.so")
+    for library in (module, tmp_path / "optrace/lib/optrace/liboptrace.so"):
+        listed = run_program(["nm", "--dynamic", "--defined-only", library])
+        names = [line.split()[-1] for line in listed.stdout.splitlines()]
+        assert names and all(map(OWN_SYMBOL.match, names)), names
+        needed = run_program(["readelf", "--dynamic", library]).stdout
+        assert "libstdc++" not in needed
+
+
 def test_the_wheels_have_the_headers_that_replace_missing_ones(repository, wheels):
     folder = repository / "tracer/emulated_device"
     wanted = {str(path.relative_to(folder))
