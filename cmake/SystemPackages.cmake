@@ -83,12 +83,11 @@ if(NOT TARGET zstd::libzstd)
   endif()
 endif()
 
-# What programs and modules that are installed link with.
-set(OPTRACE_INSTALLED_LINK_OPTIONS "")
+# What liboptrace.so and the Python module are linked with.
+set(OPTRACE_SHARED_LINK_OPTIONS LINKER:--version-script=${CMAKE_CURRENT_LIST_DIR}/exports.map)
 if(OPTRACE_PORTABLE)
-  # exclude-libs keeps what is linked statically from other libraries of the same process. gc-sections
-  # drops code of libstdc++ that nothing calls, and with it arc4random() of glibc 2.36.
-  set(OPTRACE_INSTALLED_LINK_OPTIONS -static-libstdc++ -Wl,--exclude-libs,ALL -Wl,--gc-sections)
+  # gc-sections drops code of libstdc++ that nothing calls, and with it arc4random() of glibc 2.36.
+  list(APPEND OPTRACE_SHARED_LINK_OPTIONS -static-libstdc++ LINKER:--gc-sections)
   # Debian has CMake targets for the shared libraries of these two only.
   find_library(yaml-cpp_STATIC_LIBRARY NAMES libyaml-cpp.a REQUIRED)
   set_target_properties(yaml-cpp PROPERTIES IMPORTED_LOCATION_NONE ${yaml-cpp_STATIC_LIBRARY})

@@ -3,6 +3,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "platform/exported.h"
+
 namespace optrace {
 
 /// The exit status of the command. The numbers are fixed, because other programs test for them.
@@ -16,11 +18,16 @@ enum class ExitStatus : int {
 
 /// The only exception that crosses the boundaries between optrace's parts. It contains the problem
 /// and the remedy, so that the command can print both, whatever their origin.
-class Error : public std::runtime_error {
+class OPTRACE_EXPORTED Error : public std::runtime_error {
  public:
   /// `what_was_wrong` contains the offending value; `remedy` contains what was expected and what to
   /// do. Both are sentences without a trailing newline.
   Error(ExitStatus status, const std::string& what_was_wrong, std::string remedy);
+  /// Not inline: liboptrace.so and the Python module, which both throw Errors, each have a
+  /// libstdc++, and a base class must be destroyed by the one that made it.
+  ~Error() override;
+  Error(const Error&) = default;
+  Error& operator=(const Error&) = default;
 
   ExitStatus status() const noexcept { return status_; }
   const std::string& remedy() const noexcept { return remedy_; }

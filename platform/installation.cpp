@@ -12,31 +12,34 @@ namespace optrace {
 namespace {
 
 std::filesystem::path find(const char* kind) {
-  const std::filesystem::path beside = executable_folder();
-  const std::filesystem::path above = beside.parent_path();
-  // The programs in lib/optrace are two folders below the prefix.
-  for (const std::filesystem::path& base : {beside, above, above.parent_path()}) {
-    std::filesystem::path candidate = base / kind / "optrace";
-    std::error_code ignored;
-    if (std::filesystem::is_directory(candidate, ignored)) return candidate;
-  }
+  std::filesystem::path folder = installation_folder() / kind / "optrace";
+  std::error_code ignored;
+  if (std::filesystem::is_directory(folder, ignored)) return folder;
   throw Error(ExitStatus::failed,
-              fmt::format("optrace's own files are missing: no {}/optrace beside or above {}", kind,
-                          beside.string()),
+              fmt::format("optrace's own files are missing: there is no {}", folder.string()),
               "Rebuild or reinstall optrace; its command can't be moved alone.");
 }
 
 }  // namespace
 
-std::filesystem::path executable_folder() {
+std::filesystem::path program_file() {
+  return std::filesystem::read_symlink("/proc/self/exe");
+}
+
+std::filesystem::path installation_folder() {
   Dl_info info{};
   link_map* map = nullptr;
-  const auto* const own = reinterpret_cast<const void*>(&executable_folder);
+  const auto* const own = reinterpret_cast<const void*>(&installation_folder);
   const bool found = ::dladdr1(own, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) != 0;
-  // The program itself has no name in the loader's list.
-  if (found && map != nullptr && *map->l_name != '\0')
-    return std::filesystem::canonical(map->l_name).parent_path();
-  return std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  // This code is in lib/optrace/liboptrace.so, or in a program, which has no name in the loader's
+  // list. Links are not followed: what counts is beside the link.
+  const bool in_library = found && map != nullptr && *map->l_name != '\0';
+  const std::filesystem::path file =
+      in_library ? std::filesystem::absolute(map->l_name).lexically_normal() : program_file();
+  std::filesystem::path folder = file.parent_path();
+  return folder.parent_path().filename() / folder.filename() == "lib/optrace"
+             ? folder.parent_path().parent_path()
+             : folder;
 }
 
 std::filesystem::path data_folder() {

@@ -130,11 +130,9 @@ std::optional<Libclang> loaded(const path& file) {
   return Libclang{handle, file};
 }
 
-/// The library of PyPI's package `libclang`, beside the package `optrace` that this program lies
-/// in: site-packages/optrace/lib/optrace/PROGRAM.
+/// The library of PyPI's package `libclang`, beside the package `optrace`.
 path file_of_package() {
-  const path site_packages = executable_folder().parent_path().parent_path().parent_path();
-  return site_packages / "clang/native/libclang.so";
+  return installation_folder().parent_path() / "clang/native/libclang.so";
 }
 
 Libclang find_libclang() {

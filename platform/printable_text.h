@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "platform/exported.h"
+
 namespace optrace {
 
 // Text from a traced process, a file or the command line may control a terminal, hide its content,
@@ -26,7 +28,7 @@ std::string printable_start(std::string_view text, std::size_t limit);
 /// Returns `text` of one or several lines, as in messages: tabs and line feeds stay, and no line is
 /// a command for a CI runner. GitHub's runner also takes lines that start with `::`, after any
 /// white space.
-std::string printable_lines(std::string_view text);
+OPTRACE_EXPORTED std::string printable_lines(std::string_view text);
 
 /// Same as printable_lines(), for a whole output of optrace, whose colours (SGR sequences) and
 /// links (OSC 8, to a URL with a scheme) stay.
@@ -34,10 +36,10 @@ std::string printable_output(std::string_view text);
 
 /// Returns `text` with a visible escape for each byte that is not UTF-8, as in printable(), and all
 /// else unchanged.
-std::string valid_utf8(std::string_view text);
+OPTRACE_EXPORTED std::string valid_utf8(std::string_view text);
 
 /// Returns JSON text with the same characters as `\u` escapes, so that it has the same value. Bytes
 /// that are not UTF-8 must have been replaced before.
-std::string printable_json(std::string_view json);
+OPTRACE_EXPORTED std::string printable_json(std::string_view json);
 
 }  // namespace optrace

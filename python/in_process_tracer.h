@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "platform/exported.h"
 #include "tracer/calltree/collector.h"
 #include "tracer/runtime_build/built_for_torch.h"
 #include "tracer/trace/trace.h"
@@ -33,7 +34,7 @@ struct InProcessOptions {
 /// Traces its own process: the agent records, and a thread of the tracer counts. That thread never
 /// runs Python, never enters a function that has a probe, and takes no signals. There is one object
 /// per process. It is never destroyed, since threads may be in probes until the process ends.
-class InProcessTracer {
+class OPTRACE_EXPORTED InProcessTracer {
  public:
   static InProcessTracer& instance();
 

@@ -22,6 +22,8 @@ std::unique_ptr<RecordedTrace> RecordedTrace::read(const std::filesystem::path& 
                               : std::make_unique<RecordedTrace>(read_trace(file));
 }
 
+RecordedTrace::~RecordedTrace() = default;
+
 std::shared_ptr<const Report> RecordedTrace::report(bool all) {
   const std::lock_guard lock(mutex_);
   std::shared_ptr<const Report>& made = reports_[all ? 1 : 0];

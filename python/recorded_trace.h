@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "platform/exported.h"
 #include "report/check/check.h"
 #include "report/model/report.h"
 #include "tracer/trace/trace.h"
@@ -15,11 +16,14 @@ namespace optrace {
 
 /// A trace and the reports made from it, with source lines from the index that best matches its
 /// torch; or a report that was loaded. Each report is made once. Thread-safe.
-class RecordedTrace {
+class OPTRACE_EXPORTED RecordedTrace {
  public:
   explicit RecordedTrace(Trace trace) : trace_(std::move(trace)) {}
   explicit RecordedTrace(Report report)
       : reports_{std::make_shared<const Report>(std::move(report)), nullptr} {}
+  ~RecordedTrace();
+  RecordedTrace(const RecordedTrace&) = delete;
+  RecordedTrace& operator=(const RecordedTrace&) = delete;
 
   /// Reads a trace or a JSON report. Throws Error(usage) for any other file.
   static std::unique_ptr<RecordedTrace> read(const std::filesystem::path& file);

@@ -1,7 +1,7 @@
-"""make-wheel.py [--compression LEVEL] BUILD OUTPUT [PYTHON...]: packs the build folder BUILD into
-wheels that run without a compiler and Debian packages, and writes them to OUTPUT: one for the
-CPython that BUILD has the Python module for, one for each PYTHON (a path), and one without the
-module, for the command in the environment of any other Python. Also writes the sdist.
+"""make-wheel.py BUILD OUTPUT [PYTHON...]: packs the build folder BUILD into wheels that run without
+a compiler and Debian packages, and writes them to OUTPUT: one for the CPython that BUILD has the
+Python module for, one for each PYTHON (a path), and one without the module, for the command in the
+environment of any other Python. Also writes the sdist. Fails if a wheel is too large.
 
 The environment whose Python runs this has setup/requirements-wheel.txt. BUILD is configured with
 OPTRACE_PORTABLE. The wheels contain the licences of all libraries that are linked statically or
@@ -24,9 +24,11 @@ import pybind11
 import scikit_build_core.build as backend
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
+MAX_WHEEL = 12_000_000  # Bytes.
 # The functions of dlopen's family and of threads have a version of 2.34 in the libc of Debian 12.
 PLATFORM = "manylinux_2_34_x86_64"
-PROGRAMS = ["optrace", "optrace-index-worker", "optrace-device-generator"]
+# The code of the programs and of the modules, in the build folder and in the package.
+LIBRARY = "lib/optrace/liboptrace.so"
 # What is in the files without a library on the linker's command line: headers, and libstdc++.
 HEADER_PACKAGES = ["libcli11-dev", "libclang-common-19-dev", "libfmt-dev", "libstdc++-12-dev",
                    "nlohmann-json3-dev"]
@@ -64,11 +66,9 @@ def build_modules(build, pythons):
 
 def packages_of_libraries(build, folder):
     """The Debian packages of the libraries that the files in the folder are linked with."""
-    commands = output_of("ninja", "-C", build, "-t", "commands", *PROGRAMS, "_optrace")
+    commands = output_of("ninja", "-C", build, "-t", "commands", LIBRARY, "_optrace")
     libraries = set(re.findall(r"/usr/lib/\S+?(?:\.a|\.so[.\d]*)(?=\s)", commands))
-    for program in PROGRAMS:
-        [file] = (path for path in folder.rglob(program) if path.is_file())
-        libraries.update(re.findall(r"=> (/\S+)", output_of("ldd", file)))
+    libraries.update(re.findall(r"=> (/\S+)", output_of("ldd", folder / LIBRARY)))
     found = set()
     for library in libraries:
         # dpkg knows some by a path from before /lib became a link to /usr/lib.
@@ -104,7 +104,28 @@ def from_backend(function, folder, *arguments):
         return function(*arguments)
 
 
-def stage(build, folder):
+def for_pypi(readme):
+    """The README without pictures and links to files of the repository, which PyPI doesn't have."""
+    readme = readme.partition("\n## Links\n")[0]
+    file = r"\((?!https?:)[^)]*\)"
+    return re.sub(rf"\[([^\]]+)\]{file}", r"\1", re.sub(rf"!\[[^\]]*\]{file}\n+", "", readme))
+
+
+def copy_project(folder):
+    """Copies the sources into the folder, since the backend would look at each file of all virtual
+    environments."""
+    listed = output_of("git", "-C", REPOSITORY, "ls-files", "-z", "--cached", "--others",
+                       "--exclude-standard")
+    for name in filter(None, listed.split("\0")):
+        if (REPOSITORY / name).is_file():  # Some may be deleted, and not yet in git.
+            copy = folder / name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(REPOSITORY / name, copy)
+    readme = folder / "README.md"
+    readme.write_text(for_pypi(readme.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def stage(build, project, folder):
     """Puts what all wheels have in common into the folder; returns the .dist-info."""
     package = folder / "optrace"
     output_of("cmake", "--install", build, "--prefix", package, "--component", "Unspecified",
@@ -118,7 +139,7 @@ def stage(build, folder):
         if source.suffix in (".py", ".pyi", ".typed"):
             shutil.copy(source, package)
     shutil.copy(REPOSITORY / "python/optrace_listen.pth", folder)
-    info = folder / from_backend(backend.prepare_metadata_for_build_wheel, REPOSITORY, str(folder))
+    info = folder / from_backend(backend.prepare_metadata_for_build_wheel, project, str(folder))
     # Completions and the man page lie in the environment's own share folder.
     data = folder / info.name.replace(".dist-info", ".data") / "data/share"
     data.mkdir(parents=True)
@@ -154,30 +175,16 @@ def write_wheel(folder, info, tag, output):
     return wheel
 
 
-def repair(wheel, output, level):
+def repair(wheel, output):
     """Adds the libraries that other distributions lack. Fails if the wheel needs a newer libc."""
     tools = pathlib.Path(sys.executable).parent
     output_of(tools / "auditwheel", "repair", "--plat", PLATFORM, "--only-plat",
-              "--zip-compression-level", level, "--wheel-dir", output, wheel,
+              "--zip-compression-level", "9", "--wheel-dir", output, wheel,
               env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"})
-
-
-def write_sdist(folder, output):
-    """Writes the sdist. The backend would look at each file of all virtual environments, so it gets
-    a copy of the project in the folder."""
-    listed = output_of("git", "-C", REPOSITORY, "ls-files", "-z", "--cached", "--others",
-                       "--exclude-standard")
-    for name in filter(None, listed.split("\0")):
-        if (REPOSITORY / name).is_file():  # Some may be deleted, and not yet in git.
-            copy = folder / name
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(REPOSITORY / name, copy)
-    from_backend(backend.build_sdist, folder, str(output))
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--compression", default="9")
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("output", type=pathlib.Path)
     parser.add_argument("pythons", nargs="*")
@@ -191,12 +198,12 @@ def main():
     for old in [*output.glob("optrace-*.whl"), *output.glob("optrace-*.tar.gz")]:
         old.unlink()
     with tempfile.TemporaryDirectory() as scratch:
-        folder = pathlib.Path(scratch, "wheel")
-        info = stage(build, folder)
+        folder, project = pathlib.Path(scratch, "wheel"), pathlib.Path(scratch, "project")
+        copy_project(project)
+        info = stage(build, project, folder)
 
         def write(tag):
-            repair(write_wheel(folder, info, tag, pathlib.Path(scratch)), output,
-                   options.compression)
+            repair(write_wheel(folder, info, tag, pathlib.Path(scratch)), output)
 
         write("py3-none")
         for version, file in modules.items():
@@ -205,11 +212,14 @@ def main():
             output_of("strip", copy)
             write(f"{version}-{version}")
             copy.unlink()
-        write_sdist(pathlib.Path(scratch, "project"), output)
+        from_backend(backend.build_sdist, project, str(output))
         os.chdir(output)  # No longer in a folder that is deleted.
-    for made in sorted(output.glob("optrace-*")):
+    files = sorted(output.glob("optrace-*"))
+    for made in files:
         print(f"{made.relative_to(REPOSITORY) if made.is_relative_to(REPOSITORY) else made}"
               f"  {made.stat().st_size / 1e6:.1f} MB")
+    if any(made.suffix == ".whl" and made.stat().st_size > MAX_WHEEL for made in files):
+        sys.exit(f"make-wheel.py: a wheel may have {MAX_WHEEL / 1e6:.0f} MB")
 
 
 main()

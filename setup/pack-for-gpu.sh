@@ -19,11 +19,13 @@ mkdir -p "$pack/build/lib/optrace" "$pack/build/lib/needed" "$pack/build/share" 
 # The other linked libraries are part of every glibc system that can import torch.
 ldd "$build/optrace" | awk '$3 ~ /^\// { print $1, $3 }' | while read -r name file; do
   case $name in
-    libc.so.* | libm.so.* | libstdc++.so.* | libgcc_s.so.*) ;;
+    libc.so.* | libm.so.* | libstdc++.so.* | libgcc_s.so.* | liboptrace.so) ;;
     *) cp -L "$file" "$pack/build/lib/needed/$name" ;;
   esac
 done
-strip -o "$pack/build/optrace" "$build/optrace"
+for file in optrace lib/optrace/liboptrace.so; do
+  strip -o "$pack/build/$file" "$build/$file"
+done
 # The workers that parse C++ are left out: they need libclang, and that machine indexes nothing and
 # builds no dry run.
 cp "$build/lib/optrace/liboptrace_agent.so" "$pack/build/lib/optrace/"

@@ -31,6 +31,7 @@
 #include "platform/clang_text.h"
 #include "platform/error.h"
 #include "platform/libclang_loader.h"
+#include "platform/programs.h"
 #include "platform/whole_file.h"
 
 namespace {
@@ -217,7 +218,7 @@ class Worker {
 
 }  // namespace
 
-int main(int count, char** arguments) {
+int optrace::index_worker_main(int count, char** arguments) {
   std::vector<std::string> clang_arguments;
   try {
     clang_arguments = load_libclang();

@@ -1,9 +1,11 @@
 #include "indexer/store/packed_index.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,24 +20,49 @@
 #include "platform/mapped_file.h"
 #include "platform/output_file.h"
 #include "platform/private_folder.h"
+#include "platform/whole_file.h"
 
 namespace optrace {
 namespace {
 
-constexpr const char* kPackedExtension = ".xz";
+constexpr const char* kPackedExtension = ".part";
 
-// Ten times the size of an index.
-constexpr std::uint64_t kMaxIndex = std::uint64_t{400} << 20;
+// Six times the size of two indexes.
+constexpr std::uint64_t kMaxDecoded = std::uint64_t{400} << 20;
+
+/// Where an index is.
+struct Part {
+  std::filesystem::path stream;
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+};
+
+Error no_index(const std::filesystem::path& file) {
+  return {ExitStatus::usage, fmt::format("{} is not a complete compressed index", file.string()),
+          "Install optrace again."};
+}
+
+Part read_part(const std::filesystem::path& file) {
+  std::istringstream words(read_file(file).value_or(""));
+  std::string name;
+  Part part;
+  if (!(words >> name >> part.offset >> part.size) || part.offset > kMaxDecoded ||
+      part.size > kMaxDecoded)
+    throw no_index(file);
+  part.stream = file.parent_path() / std::filesystem::path(name).filename();
+  return part;
+}
 
 /// Returns the path of the decompressed file, whose name changes with the compressed file; empty
 /// without a cache.
-std::filesystem::path unpacked_path(const std::filesystem::path& packed) {
+std::filesystem::path unpacked_path(const Part& part) {
   const std::filesystem::path folder = cache_subfolder(cache_folders::kIndexes);
   if (folder.empty()) return {};
   struct stat status{};
-  ::stat(packed.c_str(), &status);
-  const std::string file = fmt::format("{} {} {}.{:09}", packed.string(), status.st_size,
-                                       status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+  ::stat(part.stream.c_str(), &status);
+  const std::string file =
+      fmt::format("{} {} {}.{:09} {} {}", part.stream.string(), status.st_size,
+                  status.st_mtim.tv_sec, status.st_mtim.tv_nsec, part.offset, part.size);
   return folder / fmt::format("{:016x}.index", XXH3_64bits(file.data(), file.size()));
 }
 
@@ -47,18 +74,24 @@ class Decoder {
   Decoder(const Decoder&) = delete;
   Decoder& operator=(const Decoder&) = delete;
 
-  /// Returns false if `bytes` is not a complete xz file, or has more than kMaxIndex bytes.
-  bool decode(std::span<const std::byte> bytes, OutputFile& output) {
+  /// Writes a part of what `bytes` decode to. Returns false if they have no such part.
+  bool decode(std::span<const std::byte> bytes, const Part& part, OutputFile& output) {
     stream_.next_in = reinterpret_cast<const std::uint8_t*>(bytes.data());
     stream_.avail_in = bytes.size();
     std::vector<std::byte> piece(kPiece);
-    while (status_ == LZMA_OK && stream_.total_out <= kMaxIndex) {
+    const std::uint64_t end = part.offset + part.size;
+    while (status_ == LZMA_OK && stream_.total_out < end) {
+      const std::uint64_t first = stream_.total_out;
       stream_.next_out = reinterpret_cast<std::uint8_t*>(piece.data());
       stream_.avail_out = piece.size();
       status_ = lzma_code(&stream_, LZMA_FINISH);
-      output.write(std::span(piece).first(piece.size() - stream_.avail_out));
+      const auto in_piece = [&](std::uint64_t position) {
+        return std::clamp(position, first, std::uint64_t{stream_.total_out}) - first;
+      };
+      const std::uint64_t start = in_piece(part.offset);
+      output.write(std::span(piece).subspan(start, in_piece(end) - start));
     }
-    return status_ == LZMA_STREAM_END && stream_.avail_in == 0;
+    return stream_.total_out >= end;
   }
 
  private:
@@ -69,13 +102,10 @@ class Decoder {
   lzma_ret status_;
 };
 
-void unpack(const std::filesystem::path& packed, const std::filesystem::path& path) {
-  const MappedFile file(packed);
+void unpack(const Part& part, const std::filesystem::path& path) {
+  const MappedFile file(part.stream);
   OutputFile output(path);
-  if (!Decoder().decode(file.bytes(), output))
-    throw Error(ExitStatus::usage,
-                fmt::format("{} is not a complete compressed index", packed.string()),
-                "Install optrace again.");
+  if (!Decoder().decode(file.bytes(), part, output)) throw no_index(part.stream);
   output.commit();
 }
 
@@ -95,15 +125,16 @@ bool is_packed_index(const std::filesystem::path& path) {
 }
 
 Index open_packed_index(const std::filesystem::path& path) {
-  const std::filesystem::path unpacked = unpacked_path(path);
+  const Part part = read_part(path);
+  const std::filesystem::path unpacked = unpacked_path(part);
   if (unpacked.empty()) {
     // A mapped file can be removed.
     const PrivateFolder folder;
-    unpack(path, folder.path() / path.stem());
+    unpack(part, folder.path() / path.stem());
     return Index::open(folder.path() / path.stem());
   }
   if (std::optional<Index> index = open_undamaged(unpacked)) return std::move(*index);
-  unpack(path, unpacked);
+  unpack(part, unpacked);
   return Index::open(unpacked);
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "platform/exported.h"
 #include "report/check/check_rules.h"
 #include "report/check/known_names.h"
 #include "report/model/report.h"
@@ -54,6 +55,6 @@ std::vector<CheckResult> check(const Report& report, const KnownNames& names,
                                const std::vector<Rule>& rules, const CheckOptions& options = {});
 
 /// Returns the worst status of all results.
-CheckResult::Status status_of(const std::vector<CheckResult>& results);
+OPTRACE_EXPORTED CheckResult::Status status_of(const std::vector<CheckResult>& results);
 
 }  // namespace optrace

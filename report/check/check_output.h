@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "platform/exported.h"
 #include "report/check/check.h"
 #include "report/model/report.h"
 #include "report/output/terminal_text.h"
@@ -10,20 +11,21 @@
 namespace optrace {
 
 /// For people: a line for each rule, with the path to what was found.
-std::string to_text(const std::vector<CheckResult>& results, const TerminalStyle& style);
+OPTRACE_EXPORTED std::string to_text(const std::vector<CheckResult>& results,
+                                     const TerminalStyle& style);
 
 /// For programs: schema optrace.check/1.
-std::string to_json(const Report& report, const std::vector<CheckResult>& results);
+OPTRACE_EXPORTED std::string to_json(const Report& report, const std::vector<CheckResult>& results);
 
 // For CI.
 
 /// JUnit XML.
-std::string to_junit(const std::vector<CheckResult>& results);
+OPTRACE_EXPORTED std::string to_junit(const std::vector<CheckResult>& results);
 
 /// SARIF 2.1.0.
-std::string to_sarif(const std::vector<CheckResult>& results);
+OPTRACE_EXPORTED std::string to_sarif(const std::vector<CheckResult>& results);
 
 /// Workflow commands of GitHub Actions.
-std::string to_github(const std::vector<CheckResult>& results);
+OPTRACE_EXPORTED std::string to_github(const std::vector<CheckResult>& results);
 
 }  // namespace optrace

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "platform/exported.h"
+
 namespace optrace {
 
 /// A comparison of two numbers.
@@ -68,13 +70,13 @@ Rule parse_rule(std::string_view sentence);
 /// Reads a file of rules, YAML or JSON. Its contents are untrusted.
 /// Throws Error(usage) with the line if the file can't be read, is too large, has an unknown key or
 /// an invalid rule, or has more than kMaxRules rules.
-std::vector<Rule> read_rules(const std::filesystem::path& path);
+OPTRACE_EXPORTED std::vector<Rule> read_rules(const std::filesystem::path& path);
 
 /// Parses the contents of such a file from memory. The rules have no file or line.
-std::vector<Rule> parse_rules(const std::string& text);
+OPTRACE_EXPORTED std::vector<Rule> parse_rules(const std::string& text);
 
 /// Parses the value of `--expect`: a sentence, or the path of a file of rules. It is a path if the
 /// file exists or if it ends in .yaml, .yml or .json.
-std::vector<Rule> expected_rules(const std::string& expectation);
+OPTRACE_EXPORTED std::vector<Rule> expected_rules(const std::string& expectation);
 
 }  // namespace optrace

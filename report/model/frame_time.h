@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "platform/exported.h"
 #include "report/model/report.h"
 
 namespace optrace {
@@ -19,7 +20,7 @@ inline constexpr const char* kTimeKey = "time";
 nlohmann::json time_json(const FrameTime& time);
 
 /// Returns a frame's `detail` as in the JSON, which has its time.
-nlohmann::json detail_with_time(const Frame& frame);
+OPTRACE_EXPORTED nlohmann::json detail_with_time(const Frame& frame);
 
 /// Returns true for an autograd node. It is below the op whose derivative it computes, but runs
 /// later: its time is not part of the op's.

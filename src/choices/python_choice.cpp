@@ -94,7 +94,7 @@ std::vector<PythonCandidate> candidates() {
     found.push_back({{own, "the environment of optrace", false}});
   add_environment(environment("VIRTUAL_ENV"), "$VIRTUAL_ENV", true, found);
   add_environment(environment("CONDA_PREFIX"), "$CONDA_PREFIX", true, found);
-  const std::filesystem::path beside = executable_folder().parent_path() / ".venv";
+  const std::filesystem::path beside = installation_folder().parent_path() / ".venv";
   if (const std::filesystem::path project = project_environment();
       !project.empty() && project != beside) {
     const std::string distrust = distrust_of(project / "bin");

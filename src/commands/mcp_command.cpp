@@ -22,9 +22,8 @@ constexpr const char* kPackagePython = "OPTRACE_OWN_PYTHON";
 
 /// Returns the server's program, which the Python package contains.
 std::filesystem::path server_program() {
-  const std::filesystem::path folder = executable_folder();
-  for (const auto& file :
-       {folder.parent_path() / "mcp_server.py", folder / "python/optrace/mcp_server.py"}) {
+  const std::filesystem::path folder = installation_folder();
+  for (const auto& file : {folder / "mcp_server.py", folder / "python/optrace/mcp_server.py"}) {
     std::error_code ignored;
     if (std::filesystem::is_regular_file(file, ignored)) return file;
   }
@@ -39,8 +38,7 @@ void serve(const std::string& python_option) {
   const std::string python = own != nullptr && *own != '\0'
                                  ? std::string(own)
                                  : choose_python(python_option).path.string();
-  std::vector<std::string> words = {python, program, "--command",
-                                    std::filesystem::read_symlink("/proc/self/exe").string()};
+  std::vector<std::string> words = {python, program, "--command", program_file().string()};
   if (!python_option.empty()) {
     words.emplace_back("--python");
     words.push_back(choose_python(python_option).path.string());

@@ -84,9 +84,9 @@ DoctorCheck check_installation(const std::string& version) {
   DoctorCheck check{.id = "optrace"};
   const std::string number = version.substr(version.find(' ') + 1);
   try {
-    check.found = fmt::format("{}, in {}; its files in {}", number, executable_folder().string(),
-                              data_folder().string());
-    check.facts = {{"version", number}, {"folder", executable_folder().string()}};
+    const std::string folder = program_file().parent_path().string();
+    check.found = fmt::format("{}, in {}; its files in {}", number, folder, data_folder().string());
+    check.facts = {{"version", number}, {"folder", folder}};
     const std::filesystem::path agent = library_folder() / "liboptrace_agent.so";
     if (!std::filesystem::exists(agent)) {
       throw Error(ExitStatus::failed, fmt::format("there is no {}", agent.string()),

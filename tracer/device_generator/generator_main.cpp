@@ -20,6 +20,7 @@
 #include "platform/error.h"
 #include "platform/libclang_loader.h"
 #include "platform/output_file.h"
+#include "platform/programs.h"
 #include "tracer/device_generator/definition_writer.h"
 #include "tracer/device_generator/device_families.h"
 #include "tracer/device_generator/forwarder_writer.h"
@@ -62,7 +63,7 @@ void generate(bool forward, const DeviceFamily& family, const std::string& funct
 
 }  // namespace
 
-int main(int count, char** values) {
+int optrace::device_generator_main(int count, char** values) {
   // Ends the generator when the command ends in any way.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const std::vector<std::string> arguments(values + 1, values + count);

@@ -29,12 +29,12 @@ def tools(repository, run_program):
 
 @pytest.fixture(scope="module")
 def make_wheels(repository, build, tools, run_program, tmp_path_factory):
-    """make_wheels(*pythons) -> the folder with the wheels and the sdist. They are compressed less,
-    to save time."""
+    """make_wheels(*pythons) -> the folder with the wheels and the sdist, as `make wheel` makes
+    them."""
     def make(*pythons):
         folder = tmp_path_factory.mktemp("dist")
-        packed = run_program([tools / "bin/python", "setup/make-wheel.py", "--compression", "1",
-                              build, folder, *pythons], cwd=repository, timeout=600)
+        packed = run_program([tools / "bin/python", "setup/make-wheel.py", build, folder, *pythons],
+                             cwd=repository, timeout=600)
         assert packed.returncode == 0, packed.stdout + packed.stderr
         return folder
 
@@ -113,6 +113,7 @@ def test_the_wheels_run_on_other_distributions_and_have_all_licences(wheels, mad
     assert set(wheels) == {version, "py3"}
     for path in wheels.values():
         assert path.name.endswith("-manylinux_2_34_x86_64.whl")
+        assert path.stat().st_size <= 12_000_000  # docs/install.md
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
             libraries = {name for name in names if name.startswith("optrace.libs/")}
@@ -122,6 +123,41 @@ def test_the_wheels_run_on_other_distributions_and_have_all_licences(wheels, mad
         assert {"libstdc++-12-dev", "libzydis4.0", "libsqlite3-dev", "libyaml-cpp-dev",
                 "libclang-common-19-dev", "pybind11", "GPL-3"} <= licences
     assert len(list(made.glob("optrace-*.tar.gz"))) == 1
+
+
+def test_pypi_takes_all_files(run_program, tools, made, wheels):
+    for words in (["twine", "check", "--strict", *made.glob("optrace-*")],
+                  *(["auditwheel", "show", path] for path in wheels.values())):
+        said = run_program([tools / "bin" / words[0], *words[1:]],
+                           env={**os.environ, "PATH": f"{tools}/bin:{os.environ['PATH']}"})
+        assert said.returncode == 0, said.stdout + said.stderr
+        expected = "PASSED" if words[0] == "twine" else '"manylinux_2_34_x86_64"'
+        assert expected in said.stdout and "WARNING" not in said.stdout.upper()
+    for path in wheels.values():
+        with zipfile.ZipFile(path) as archive:
+            [metadata] = (name for name in archive.namelist() if name.endswith("/METADATA"))
+            readme = archive.read(metadata).decode()
+        assert "](https://" in readme or "](" not in readme
+        assert not re.search(r"\]\((?!https?://)", readme)
+
+
+# The pattern is that of cmake/exports.map.
+OWN_SYMBOL = re.compile(r"_ZNK?7optrace|_ZT[ISV]N7optrace|PyInit__optrace$")
+
+
+def test_what_a_program_loads_shows_it_only_our_own_symbols(run_program, wheels, tmp_path):
+    """Another libstdc++ in the process, such as torch's, must not meet the one that is linked
+    statically."""
+    version = "cp%d%d" % sys.version_info[:2]
+    with zipfile.ZipFile(wheels[version]) as archive:
+        archive.extractall(tmp_path)
+    [module] = tmp_path.glob("optrace/_optrace*.so")
+    for library in (module, tmp_path / "optrace/lib/optrace/liboptrace.so"):
+        listed = run_program(["nm", "--dynamic", "--defined-only", library])
+        names = [line.split()[-1] for line in listed.stdout.splitlines()]
+        assert names and all(map(OWN_SYMBOL.match, names)), names
+        needed = run_program(["readelf", "--dynamic", library]).stdout
+        assert "libstdc++" not in needed
 
 
 def test_the_wheels_have_the_headers_that_replace_missing_ones(repository, wheels):

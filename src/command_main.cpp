@@ -16,6 +16,7 @@
 #include "platform/error.h"
 #include "platform/mapped_file.h"
 #include "platform/printable_text.h"
+#include "platform/programs.h"
 #include "src/commands/command.h"
 #include "src/commands/explain_command.h"
 #include "src/commands/run_command.h"
@@ -109,7 +110,7 @@ int run(int argument_count, char** arguments) {
 
 }  // namespace
 
-int main(int argument_count, char** arguments) {
+int optrace::command_main(int argument_count, char** arguments) {
   const bool runs_program = argument_count > 1 && std::string_view(arguments[1]) == "run";
   keep_standard_descriptors(runs_program);
   const optrace::TruncationGuard guard;
