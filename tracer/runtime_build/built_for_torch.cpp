@@ -373,17 +373,19 @@ class Build {
 std::optional<Prebuilt> find_prebuilt(const BuildDescription& description, std::string& why) {
   if (const char* const wish = std::getenv("OPTRACE_PREBUILT");
       wish != nullptr && std::string_view(wish) == "0") {
-    why = "$OPTRACE_PREBUILT is 0.";
+    why = "Ready-made ones are not used: $OPTRACE_PREBUILT is 0.";
     return std::nullopt;
   }
   const auto all = prebuilt_libraries(prebuilt_folder(description.cache));
   const std::string source = source_key(description);
-  why = all.empty() ? "This optrace was built without any." : "All are of another optrace.";
+  why = all.empty() ? "This optrace was built without ready-made ones."
+                    : "The ready-made ones were built from another source of optrace.";
   for (const Prebuilt& prebuilt : all) {
     if (prebuilt.source_key != source) continue;
     const std::string misfit = description.misfit(prebuilt);
     if (misfit.empty()) return prebuilt;
-    why = fmt::format("None fits: that of {} {}.", prebuilt.folder.filename().string(), misfit);
+    why = fmt::format("No ready-made one fits: that of {} {}.", prebuilt.folder.filename().string(),
+                      misfit);
   }
   return std::nullopt;
 }
