@@ -8,7 +8,10 @@ if(NOT OPTRACE_SANITIZE)
   # no-undefined: a function of libclang that platform/libclang_loader.cpp lacks is an error here.
   target_link_options(optrace_shared PRIVATE ${OPTRACE_SHARED_LINK_OPTIONS} LINKER:--no-undefined)
   if(OPTRACE_PORTABLE)
-    target_sources(optrace_shared PRIVATE ${CMAKE_SOURCE_DIR}/cmake/libc_variables.cpp)
+    set(libc_variables ${CMAKE_SOURCE_DIR}/cmake/libc_variables.cpp)
+    target_sources(optrace_shared PRIVATE ${libc_variables})
+    # Its variables have the names of <cstdio>'s.
+    set_source_files_properties(${libc_variables} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
   install(TARGETS optrace_shared LIBRARY DESTINATION lib/optrace)
 endif()

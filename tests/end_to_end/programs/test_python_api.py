@@ -619,7 +619,7 @@ def test_stubs(package, run_program, tmp_path, repository):
     public = tmp_path / "public/optrace"
     public.mkdir(parents=True)
     for pattern in ("__init__.py*", "_error.py", "_listen.py", "_step.py", "_optrace*.so",
-                    "py.typed"):
+                    "lib", "py.typed"):
         for file in (package / "optrace").glob(pattern):
             (public / file.name).symlink_to(file.resolve())
     allowed = tmp_path / "allowed"
