@@ -36,7 +36,7 @@ std::filesystem::path installation_folder() {
   const bool in_library = found && map != nullptr && *map->l_name != '\0';
   const std::filesystem::path file =
       in_library ? std::filesystem::absolute(map->l_name).lexically_normal() : program_file();
-  std::filesystem::path folder = file.parent_path();
+  const std::filesystem::path folder = file.parent_path();
   return folder.parent_path().filename() / folder.filename() == "lib/optrace"
              ? folder.parent_path().parent_path()
              : folder;
