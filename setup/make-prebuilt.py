@@ -1,7 +1,7 @@
 """make-prebuilt.py BUILD [RELEASE...]: makes the libraries for released torches that come with
 optrace, in BUILD/lib/optrace/prebuilt, and writes what they depend on to setup/prebuilt.json. The
-releases are those in that file, or the given ones, such as 2.16.0, which are added to it. Those that
-BUILD has from the present source are left as they are.
+releases are those in that file, or the given ones, such as 2.16.0, which are added to it. Those
+that BUILD has from the present source are left as they are.
 
 The libraries for CUDA are made from the environments of make run and make test, and from two more
 with other torches: a set for each major version of CUDA, which serves all torches of that version
@@ -75,9 +75,10 @@ def wheel_of(release):
     """(URL, bytes, SHA-256) of a release's wheel for the Python that runs this."""
     import tomllib  # Python 3.11.
 
-    locked = subprocess.run([UV, "pip", "compile", "--quiet", "--no-deps", "--format", "pylock.toml",
-                             "--python", sys.executable, "-"], input=f"torch=={release}\n",
-                            stdout=subprocess.PIPE, text=True, check=True)
+    words = [UV, "pip", "compile", "--quiet", "--no-deps", "--format", "pylock.toml", "--python",
+             sys.executable, "-"]
+    locked = subprocess.run(words, input=f"torch=={release}\n", stdout=subprocess.PIPE, text=True,
+                            check=True)
     [package] = tomllib.loads(locked.stdout)["packages"]
     # A lock has the wheels that fit this machine, the best one first.
     wheel = package["wheels"][0]
@@ -102,8 +103,8 @@ def unpack_torch(release, folder):
 
 def symbols_hash(library):
     """A hash over the names and versions of what a library exports and imports."""
-    listed = subprocess.run(["nm", "--dynamic", "--with-symbol-versions", "--format=posix", library],
-                            stdout=subprocess.PIPE, text=True, check=True)
+    words = ["nm", "--dynamic", "--with-symbol-versions", "--format=posix", library]
+    listed = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
     symbols = sorted(" ".join(line.split()[:2]) for line in listed.stdout.splitlines())
     return hashlib.sha256("\n".join(symbols).encode()).hexdigest()
 
@@ -134,7 +135,8 @@ def make(build, releases):
         known[release] = record | facts_of(folder / "op-agents" / agent)
         print(f"torch {release}: {agent}", flush=True)
     ordered = sorted(known, key=lambda release: [int(part) for part in release.split(".")])
-    RELEASES.write_text(json.dumps({release: known[release] for release in ordered}, indent=1) + "\n")
+    listed = {release: known[release] for release in ordered}
+    RELEASES.write_text(json.dumps(listed, indent=1) + "\n")
 
 
 def make_for_cuda(build):
@@ -144,12 +146,12 @@ def make_for_cuda(build):
         folders.append(f".venv-torch-{release}")
         requirements = REPOSITORY / f".setup/torch-{release}.txt"
         requirements.write_text(f"torch=={release}\n")
-        subprocess.run(["setup/make-venv.sh", folders[-1], requirements], cwd=REPOSITORY, check=True,
-                       env={**os.environ, "COMPILE": "torch"})
+        subprocess.run(["setup/make-venv.sh", folders[-1], requirements], cwd=REPOSITORY,
+                       check=True, env={**os.environ, "COMPILE": "torch"})
     torches = [next((REPOSITORY / folder).glob("lib/python3*/site-packages/torch"))
                for folder in folders]
-    subprocess.run([build / "optrace-prebuild", build / "lib/optrace/prebuilt", *torches], check=True,
-                   stdout=subprocess.DEVNULL)
+    subprocess.run([build / "optrace-prebuild", build / "lib/optrace/prebuilt", *torches],
+                   check=True, stdout=subprocess.DEVNULL)
 
 
 def check(build):
@@ -166,13 +168,14 @@ def check(build):
                   for name in differ]
         right += not differ
     if wrong or not right:
-        sys.exit("\n".join(["make-prebuilt.py: setup/prebuilt.json is not of these libraries. After "
-                            "a change of their source, run make prebuilt.", *wrong]))
+        sys.exit("\n".join(["make-prebuilt.py: setup/prebuilt.json is not of these libraries. "
+                            "After a change of their source, run make prebuilt.", *wrong]))
     print(f"{right} as listed")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("releases", nargs="*")

@@ -1,10 +1,10 @@
-"""fresh_container.py ROOT FOLDER... -- PROGRAM ARGUMENT...: runs a program as a slim container would.
+"""fresh_container.py ROOT FOLDER... -- PROGRAM ARGUMENT...: runs a program as in a slim container.
 
-To be run by root in a new mount and PID namespace (`unshare --mount --pid --fork`). ROOT is an empty
-folder, which becomes the root folder. In it are the system's shared libraries, /proc, a few devices,
-/tmp, and the FOLDERs at their own paths; all but /tmp can only be read. There is no compiler and no
-other program. The user is nobody, whose home can't be written to, and the system calls that Docker's
-default profile refuses to a container without further capabilities fail.
+To be run by root in a new mount and PID namespace (`unshare --mount --pid --fork`). ROOT is an
+empty folder, which becomes the root folder. In it are the system's shared libraries, /proc, a few
+devices, /tmp, and the FOLDERs at their own paths; all but /tmp can only be read. There is no
+compiler and no other program. The user is nobody, whose home can't be written to. The system calls
+fail that Docker's default profile refuses to a container without further capabilities.
 """
 import os
 import pathlib
@@ -58,8 +58,9 @@ def main():
     os.setgid(NOBODY)
     os.setuid(NOBODY)
     deny(REFUSED, REFUSE | NOT_PERMITTED)
-    os.execve(sys.argv[end + 1], sys.argv[end + 1:],
-              {"HOME": "/home/nobody", "PATH": os.path.dirname(sys.argv[end + 1]), "LANG": "C.UTF-8"})
+    program = sys.argv[end + 1:]
+    os.execve(program[0], program, {"HOME": "/home/nobody", "PATH": os.path.dirname(program[0]),
+                                    "LANG": "C.UTF-8"})
 
 
 main()

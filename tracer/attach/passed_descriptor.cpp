@@ -75,7 +75,8 @@ class Mailbox {
       header.msg_iovlen = 1;
       header.msg_control = control.data();
       header.msg_controllen = control.size();
-      if (::recvmsg(socket_.get(), &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) < 0) return Descriptor();
+      if (::recvmsg(socket_.get(), &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) < 0)
+        return Descriptor();
       Descriptor passed;
       ucred from{};
       for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr;

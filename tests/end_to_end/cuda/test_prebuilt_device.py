@@ -5,9 +5,9 @@ import pathlib
 import shutil
 
 import pytest
+from test_cuda_calls import PROGRAM
 
 from report_frames import comparable, frames
-from test_cuda_calls import PROGRAM
 
 
 @pytest.fixture(scope="module")
