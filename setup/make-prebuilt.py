@@ -75,7 +75,7 @@ def wheel_of(release):
     """(URL, bytes, SHA-256) of a release's wheel for the Python that runs this."""
     import tomllib  # Python 3.11.
 
-    words = [UV, "pip", "compile", "--quiet", "--no-deps", "--format", "pylock.toml", "--python",
+    words = [str(UV), "pip", "compile", "--quiet", "--no-deps", "--format", "pylock.toml", "--python",
              sys.executable, "-"]
     locked = subprocess.run(words, input=f"torch=={release}\n", stdout=subprocess.PIPE, text=True,
                             check=True)

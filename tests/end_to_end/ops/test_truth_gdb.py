@@ -56,9 +56,9 @@ class Compared:
     def __init__(self, cases, python, run_program, repository, build, folder):
         self.names = compare_frames.Names(run_program([python, "-c", FILES]).stdout.splitlines())
         variables = [f"{name}={value}" for name, value in ENVIRONMENT.items()]
-        # Without a compiler, the library that makes op records isn't built.
-        run = run_program(["env", *variables, "PATH=/nonexistent", str(build / "trace_reports"),
-                           python, str(folder), *cases], timeout=600)
+        # Without a compiler and ready-made libraries, nothing makes op records.
+        run = run_program(["env", *variables, "PATH=/nonexistent", "OPTRACE_PREBUILT=0",
+                           str(build / "trace_reports"), python, str(folder), *cases], timeout=600)
         assert run.returncode == 0, run.stderr
         self.path_sums = [json.loads(line) for line in run.stdout.splitlines()]
         self.reports = {case: json.loads((folder / f"{number}.json").read_text())

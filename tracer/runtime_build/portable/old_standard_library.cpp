@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define OPTRACE_OWN(symbol) __asm__(symbol) __attribute__((visibility("hidden"), used))
+#define OPTRACE_OWN(symbol) __asm__(symbol) __attribute__((visibility("hidden")))
 
 // GCC 11: std::__throw_bad_array_new_length(). std::bad_alloc is the base of what libstdc++ throws.
 [[noreturn]] void throw_bad_array_new_length() OPTRACE_OWN("_ZSt28__throw_bad_array_new_lengthv");
