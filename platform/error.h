@@ -27,7 +27,9 @@ class OPTRACE_EXPORTED Error : public std::runtime_error {
   /// libstdc++, and a base class must be destroyed by the one that made it.
   ~Error() override;
   Error(const Error&) = default;
+  Error(Error&&) = default;
   Error& operator=(const Error&) = default;
+  Error& operator=(Error&&) = default;
 
   ExitStatus status() const noexcept { return status_; }
   const std::string& remedy() const noexcept { return remedy_; }

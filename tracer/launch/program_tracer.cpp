@@ -573,7 +573,8 @@ class TracedProgram {
   /// messages.
   void listen() {
     try {
-      while (std::optional<ProgramConnection> connection = listener_->accept()) {
+      while (std::optional<ProgramConnection> connection =
+                 listener_ ? listener_->accept() : std::nullopt) {
         if (strangers_.size() < kMaxProcesses) strangers_.push_back(std::move(*connection));
       }
     } catch (const Error& error) {
@@ -596,7 +597,7 @@ class TracedProgram {
 
   /// Adds the descriptors that have data when listen() has something to do.
   void add_descriptors(std::vector<pollfd>& watched) const {
-    watched.push_back({listener_->descriptor(), POLLIN, 0});
+    if (listener_) watched.push_back({listener_->descriptor(), POLLIN, 0});
     for (const ProgramConnection& stranger : strangers_) {
       watched.push_back({stranger.descriptor(), POLLIN, 0});
     }

@@ -77,7 +77,7 @@ class RunningStep {
 
   /// Call after the end.
   std::optional<BuildFailure> failure() const {
-    if (status_ == 0) return std::nullopt;
+    if (!status_ || *status_ == 0) return std::nullopt;
     const std::string said = first_error(read_file(output_).value_or(""));
     return BuildFailure{number_, said.empty() ? describe_wait_status(*status_) : said};
   }

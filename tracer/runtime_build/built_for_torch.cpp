@@ -224,6 +224,7 @@ class Build {
 
   std::vector<std::filesystem::path> texts() const {
     std::vector<std::filesystem::path> paths;
+    paths.reserve(contents_.texts.size());
     for (const auto& [name, text] : contents_.texts) paths.push_back(result() / name);
     return paths;
   }
@@ -459,7 +460,7 @@ BuiltLibraries find_or_build(const BuildDescription& description, const BuildPro
     if (!obstacle.empty()) obstacle += obstacle.ends_with('.') ? " " : ". ";
     obstacle += kNoCompiler;
   }
-  if (!obstacle.empty()) return without_libraries(description, obstacle);
+  if (!build || !obstacle.empty()) return without_libraries(description, obstacle);
   // Whoever waits for a build that can't be cached waits for nothing.
   const bool can_keep = ::access(build->cache().c_str(), W_OK) == 0;
   BuildLock lock(can_keep ? build->cache() : std::filesystem::path());

@@ -325,6 +325,7 @@ void run(const std::vector<std::string>& words) {
     for (const auto& folder : folders) print_current(folder);
   } else {
     std::vector<std::filesystem::path> torches;
+    torches.reserve(folders.size());
     for (const auto& folder : folders) torches.push_back(std::filesystem::canonical(folder));
     prebuild_all(words[0], torches);
   }

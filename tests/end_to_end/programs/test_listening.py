@@ -30,8 +30,11 @@ listener.listen()
 print("ready", flush=True)
 connections = []
 for said in sys.argv[2:]:
-    connections.append(listener.accept()[0])
-    connections[-1].sendall(said.encode())
+    connection = listener.accept()[0]
+    while not connection.recv(1):  # attach looks first whether somebody listens.
+        connection = listener.accept()[0]
+    connections.append(connection)
+    connection.sendall(said.encode())
     print("connected", flush=True)
 sys.stdin.read()
 """

@@ -190,8 +190,9 @@ of_both: ret
       return RecordedResult{.bytes = symbol == "wanted" || symbol == "of_both" ? 4U : 0U};
     });
     const std::uint64_t calls = address_of(module, "calls");
-    std::vector<std::uint64_t> found;
-    for (const ReturnSite& site : sites) found.push_back(site.address - calls);
+    std::vector<std::uint64_t> found(sites.size());
+    std::ranges::transform(sites, found.begin(),
+                           [calls](const ReturnSite& site) { return site.address - calls; });
     CHECK(found == std::vector<std::uint64_t>{5, 18, 31});
   }
 }
