@@ -178,8 +178,8 @@ def make_wheels(build, folder, pythons):
     """Puts the wheels for these Pythons into the folder."""
     run([REPOSITORY / "setup/make-venv.sh", ".venv-wheel", "setup/requirements-wheel.txt"],
         cwd=REPOSITORY)
-    run([REPOSITORY / ".venv-wheel/bin/python", REPOSITORY / "setup/make-wheel.py", "--compression",
-         "1", build, folder, *pythons], cwd=REPOSITORY)
+    run([REPOSITORY / ".venv-wheel/bin/python", REPOSITORY / "setup/make-wheel.py", build, folder,
+         *pythons], cwd=REPOSITORY)
 
 
 def install(python, wheels, folder):

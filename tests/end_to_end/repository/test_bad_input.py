@@ -631,7 +631,7 @@ def test_a_full_standard_output(shell, trace):
 def test_without_a_cache_it_takes_longer_and_says_so(run, tmp_path):
     nobody = tmp_path / "nobody"
     tree = tree_of(run("add", environment={"XDG_CACHE_HOME": None, "OPTRACE_CACHE_DIR": None,
-                                           "HOME": str(nobody)}))
+                                           "OPTRACE_PREBUILT": "0", "HOME": str(nobody)}))
     warnings = [line for line in tree.splitlines() if line.startswith("warning ")]
     assert any("compiled again in each run" in line and "Set OPTRACE_CACHE_DIR" in line
                and f"HOME is {nobody}, which does not exist" in line
