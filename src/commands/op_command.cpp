@@ -216,6 +216,7 @@ void run_op(OpOptions& options, const Command& app) {
   refuse_misspelt(options, app);
   (void)call_of(options);  // Reports an invalid call before searching for Python.
   const PythonChoice python = choose_python(options.python);
+  const InterruptGuard guard;  // Also of the files that are made on trial.
   require_output(options.output);
   require_writable(options.trace_file);
   require_other_file(options.trace_file, options.output);
@@ -225,7 +226,6 @@ void run_op(OpOptions& options, const Command& app) {
                 "--timeline keeps every call in the trace, and no trace is saved",
                 "Also name a file with --trace FILE.");
   }
-  const InterruptGuard guard;
   const Trace trace = trace_op(options, python);
   if (!options.trace_file.empty()) write_trace(trace, options.trace_file);
   options.output.tree.own_trace = true;

@@ -288,8 +288,8 @@ void add_report_command(Command& app) {
   command.option("--format").default_text("text for an op, summary for a program");
   add_interactive_option(command, options->output);
   command.callback([options] {
+    const InterruptGuard guard;  // Also of the file that is made on trial.
     require_output(options->output);
-    const InterruptGuard guard;
     const std::vector<std::string>& files = options->traces;
     if (const auto format = options->output.asked_format; format && needs_timeline(*format)) {
       const auto take = [&](std::size_t i) { return read_trace(files[i]); };
