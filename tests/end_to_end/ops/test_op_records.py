@@ -155,8 +155,8 @@ def symbols(library, which):
 
 
 def calls_of_torch(agent):
-    """What an agent imports of torch, whose symbols have no version."""
-    return {name for name in symbols(agent, "undefined") if "@" not in name}
+    """What an agent imports of torch, by the namespaces of its functions."""
+    return {name for name in symbols(agent, "undefined") if re.search("3c10|2at|5torch", name)}
 
 
 def functions_for_optrace(agent):
