@@ -75,8 +75,8 @@ def wheel_of(release):
     """(URL, bytes, SHA-256) of a release's wheel for the Python that runs this."""
     import tomllib  # Python 3.11.
 
-    words = [str(UV), "pip", "compile", "--quiet", "--no-deps", "--format", "pylock.toml", "--python",
-             sys.executable, "-"]
+    words = [str(UV), "pip", "compile", "--quiet", "--no-deps", "--format", "pylock.toml",
+             "--python", sys.executable, "-"]
     locked = subprocess.run(words, input=f"torch=={release}\n", stdout=subprocess.PIPE, text=True,
                             check=True)
     [package] = tomllib.loads(locked.stdout)["packages"]
