@@ -15,7 +15,6 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include "platform/descriptor.h"
 #include "platform/error.h"
@@ -93,10 +92,7 @@ class BuildKey {
   }
 
   /// 32 hex digits.
-  std::string hex() const {
-    const XXH128_hash_t hash = XXH3_128bits(sum_.data(), sum_.size());
-    return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
-  }
+  std::string hex() const { return hash_of(sum_); }
 
  private:
   std::string sum_;

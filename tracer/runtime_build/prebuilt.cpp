@@ -24,11 +24,6 @@ constexpr const char* kDescription = "prebuilt.json";
 constexpr const char* kPack = "libraries.zst";
 constexpr std::size_t kMaxUnpacked = std::size_t{256} << 20;
 
-std::string hash_of(std::string_view bytes) {
-  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
-  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
-}
-
 std::optional<Prebuilt> read_prebuilt(const std::filesystem::path& folder) {
   const auto text = read_file(folder / kDescription);
   if (!text) return std::nullopt;
@@ -136,6 +131,11 @@ std::vector<std::filesystem::path> unpack_into_cache(const Prebuilt& prebuilt,
 }
 
 }  // namespace
+
+std::string hash_of(std::string_view bytes) {
+  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+}
 
 std::filesystem::path prebuilt_folder(std::string_view kind) {
   return library_folder() / "prebuilt" / kind;

@@ -40,6 +40,9 @@ struct Prebuilt {
   CudaFunctions functions{};
 };
 
+/// Returns a hash of the bytes (XXH3, 128 bits) as 32 hex digits.
+std::string hash_of(std::string_view bytes);
+
 /// Returns the folder with the prebuilt libraries of this kind (BuildDescription::cache).
 std::filesystem::path prebuilt_folder(std::string_view kind);
 
