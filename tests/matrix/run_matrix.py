@@ -9,8 +9,9 @@ made in FOLDER (default: .venv-matrix), one for each pair that PyPI has a wheel 
 that uv shares between them; a pair that was named must have one. --environment takes one that
 exists.
 
-The wheels of `make wheel` are made from the build folder BUILD (default: build) and installed as
-pip does it, beside each torch. The first run has an empty cache and no compiler; its time is given
+What optrace has ready for each torch is made in the build folder BUILD (default: build) where it is
+missing. The wheels of `make wheel` are made from BUILD and installed as pip does it, beside each
+torch. The first run has an empty cache and no compiler; its time is given
 with that of the same calls without optrace. Prints a table in Markdown. Exit status 0: every
 workload of every pair shows what it must; 1: one does not; 2: wrong usage.
 """
@@ -27,15 +28,6 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 PYTHONS = ["3.9", "3.10", "3.11", "3.12", "3.13", "3.14"]
 TORCHES = ["2.6.0", "2.8.0", "2.10.0", "newest"]
 LIMIT = 600  # Timeout of a command, in seconds.
-
-LOOP = """
-import time, torch
-x = torch.rand(8, 8)
-print("ready", flush=True)
-while True:
-    torch.softmax(x, 0)
-    time.sleep(0.001)
-"""
 
 
 class Lacking(Exception):
@@ -127,7 +119,8 @@ class Workloads:
             raise Lacking("only ops of aten are in the report")
 
     def attach(self):
-        with subprocess.Popen([self.python, "-c", LOOP], stdout=subprocess.PIPE, text=True) as loop:
+        program = REPOSITORY / "tests/programs/softmax_loop.py"
+        with subprocess.Popen([self.python, program], stdout=subprocess.PIPE, text=True) as loop:
             try:
                 loop.stdout.readline()
                 require(run([self.optrace, "attach", loop.pid, "--duration", "2", "--format",
@@ -172,6 +165,13 @@ def environments(given):
                            for version in given.python or PYTHONS]
     for version, torch in pairs:
         yield version, torch, make_environment(folder, version, torch)
+
+
+def prebuild(build, pythons):
+    """Makes what is missing of what optrace ships for the torches of these Pythons."""
+    where = "import importlib.util as i; print(*i.find_spec('torch').submodule_search_locations)"
+    torches = [run([python, "-c", where]).strip() for python in pythons]
+    run([build / "optrace-prebuild", build / "lib/optrace/prebuilt", *torches])
 
 
 def make_wheels(build, folder, pythons):
@@ -226,6 +226,7 @@ def main():
 
 
 def print_table(build, found, scratch):
+    prebuild(build, [python for _, _, python in found if python])
     wheels = scratch / "wheels"
     make_wheels(build, wheels, {version: python for version, _, python in found if python}.values())
     print("| Python | torch |", " | ".join(NAMES), "|")

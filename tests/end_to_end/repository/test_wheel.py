@@ -221,15 +221,8 @@ for words in (["run", "--trace", "/tmp/cpu.trace", program], ["findings", "/tmp/
 ATTACH = '''
 import os, subprocess, sys
 
-LOOP = """
-import time, torch
-x = torch.rand(8, 8)
-print("ready", flush=True)
-while True:
-    torch.softmax(x, 0)
-    time.sleep(0.001)
-"""
-with subprocess.Popen([sys.executable, "-c", LOOP], stdout=subprocess.PIPE) as target:
+loop = os.path.join(os.path.dirname(__file__), "softmax_loop.py")
+with subprocess.Popen([sys.executable, loop], stdout=subprocess.PIPE) as target:
     target.stdout.readline()
     optrace = os.path.join(os.path.dirname(sys.executable), "optrace")
     ended = subprocess.run([optrace, "attach", str(target.pid), "--duration", "1",
@@ -240,8 +233,9 @@ sys.exit(ended.returncode)
 
 
 @pytest.fixture(scope="module")
-def programs(tmp_path_factory):
+def programs(repository, tmp_path_factory):
     folder = tmp_path_factory.mktemp("programs")
+    shutil.copy(repository / "tests/programs/softmax_loop.py", folder)
     for device in ("cpu", "cuda"):
         (folder / f"{device}.py").write_text(PROGRAM.format(device=device))
     (folder / "test_marked.py").write_text(
