@@ -119,7 +119,7 @@ class Workloads:
             raise Lacking("only ops of aten are in the report")
 
     def attach(self):
-        program = REPOSITORY / "tests/programs/softmax_loop.py"
+        program = REPOSITORY / "tests/matrix/softmax_loop.py"
         with subprocess.Popen([self.python, program], stdout=subprocess.PIPE, text=True) as loop:
             try:
                 loop.stdout.readline()

@@ -235,7 +235,7 @@ sys.exit(ended.returncode)
 @pytest.fixture(scope="module")
 def programs(repository, tmp_path_factory):
     folder = tmp_path_factory.mktemp("programs")
-    shutil.copy(repository / "tests/programs/softmax_loop.py", folder)
+    shutil.copy(repository / "tests/matrix/softmax_loop.py", folder)
     for device in ("cpu", "cuda"):
         (folder / f"{device}.py").write_text(PROGRAM.format(device=device))
     (folder / "test_marked.py").write_text(
