@@ -19,7 +19,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-CLANG_TIDY = "clang-tidy-19"
+CLANG_TIDY = str(pathlib.Path(sys.executable).parent / "clang-tidy")
 # Both are added to the checks of .clang-tidy. The last three look only at the main file.
 TOGETHER = "-clang-analyzer-*"
 ALONE = ("-bugprone-*,-misc-*,-modernize-*,-performance-*,-readability-*,"

@@ -194,9 +194,9 @@ std::vector<std::string_view> names_of(std::string_view symbol) {
     return names;
   }
   std::size_t at = 2;
-  const bool is_nested = symbol.substr(at).starts_with("N");
+  const bool is_nested = symbol.substr(at).starts_with('N');
   at += is_nested ? 1U : 0U;
-  at += is_nested && symbol.substr(at).starts_with("K") ? 1U : 0U;
+  at += is_nested && symbol.substr(at).starts_with('K') ? 1U : 0U;
   while (at < symbol.size() && std::isdigit(static_cast<unsigned char>(symbol[at])) != 0) {
     std::size_t length = 0;
     while (at < symbol.size() && std::isdigit(static_cast<unsigned char>(symbol[at])) != 0 &&
@@ -300,15 +300,15 @@ std::vector<MethodEntry> method_entries(std::string_view text) {
       at += type.size();
       // `PyMethodDef table[] = {` or `std::initializer_list<PyMethodDef> table = {`
       std::size_t next = skip_blanks(source, at);
-      next = skip_blanks(source, next + (rest_at(next).starts_with(">") ? 1 : 0));
+      next = skip_blanks(source, next + (rest_at(next).starts_with('>') ? 1 : 0));
       const std::string_view table = identifier_at(source, next);
       next = skip_blanks(source, next + table.size());
       next = skip_blanks(source, next + (rest_at(next).starts_with("[]") ? 2 : 0));
-      if (table.empty() || !rest_at(next).starts_with("=")) {
+      if (table.empty() || !rest_at(next).starts_with('=')) {
         continue;
       }
       next = skip_blanks(source, next + 1);
-      if (!rest_at(next).starts_with("{")) {
+      if (!rest_at(next).starts_with('{')) {
         continue;
       }
       const auto [items, end] = list_items(source, next);

@@ -145,7 +145,7 @@ UnitStatus parse_status(std::string_view line) {
 }
 
 void append_function(const IndexContents::Function& function, std::string& text) {
-  auto to = std::back_inserter(text);
+  const auto to = std::back_inserter(text);
   fmt::format_to(to, "F\t{}\t{}\t{}\t{}\t{}\n", function.symbol, function.file, function.line,
                  static_cast<int>(function.kind), function.result);
   for (const auto& call : function.calls) {

@@ -709,8 +709,8 @@ class Folder {
     }
     const std::string_view code = text_.substr(at_, 2);
     if (code == "gs" || code == "sr" || code == "on" || code == "dn") {
-      return code == "gs" && (text_.substr(at_ + 2).starts_with("n") ||
-                              text_.substr(at_ + 2).starts_with("d"))
+      return code == "gs" && (text_.substr(at_ + 2).starts_with('n') ||
+                              text_.substr(at_ + 2).starts_with('d'))
                  ? take("gs") && expression()
                  : unresolved_name();
     }

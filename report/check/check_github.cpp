@@ -42,7 +42,7 @@ std::string to_github(const std::vector<CheckResult>& results) {
       text += fmt::format("::error {}::{}", properties,
                           command_text(sentence(result) + share_of(place, result), false));
       if (!result.path.empty()) text += "%0A" + command_text(call_path(result), false);
-      text += "\n";
+      text += '\n';
     }
   }
   text += fmt::format("{} of {} rules passed\n", count(results, Status::passed), results.size());

@@ -100,7 +100,7 @@ std::string fortran_name(std::string_view name) {
     if (!is_word(c) && c != '*') return {};
     folded += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   }
-  folded += "_";
+  folded += '_';
   return library_name(folded) == "BLAS/LAPACK" ? folded : std::string();
 }
 

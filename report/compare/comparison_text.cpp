@@ -176,7 +176,7 @@ std::string to_text(const Report& first, const Report& second, const Comparison&
                                  printable(describe_shortly(first, labels.first)), lacks(first),
                                  printable(describe_shortly(second, labels.second)), lacks(second));
   text += listed(comparison.differences, style);
-  if (!comparison.differences.empty()) text += "\n";
+  if (!comparison.differences.empty()) text += '\n';
   if (!comparison.not_known.empty()) {
     text += "Unknown in a dry run, and not counted as differences:\n";
     text += listed(comparison.not_known, style) + "\n";

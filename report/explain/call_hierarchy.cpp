@@ -268,8 +268,7 @@ std::optional<Located> CallHierarchy::callee(const CallSite& site) {
     bool found = false;
     entries_.each_index([&](const Index& owner) {
       if (found) return;
-      if (const auto definition =
-              owner.find_definition(site.callee, std::string(site.location.file))) {
+      if (const auto definition = owner.find_definition(site.callee, site.location.file)) {
         part = entries_.located(owner, *definition);
         found = true;
       }

@@ -123,7 +123,7 @@ class Search {
     if (calls > function_calls && function_calls > 0 && !is_module)
       finding.message +=
           fmt::format(" in {} call{} of it", function_calls, function_calls == 1 ? "" : "s");
-    finding.message += ".";
+    finding.message += '.';
     return finding;
   }
 

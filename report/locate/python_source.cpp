@@ -167,7 +167,7 @@ class PythonSource::ImportReader {
       const std::string name = word();
       if (name.empty()) return;
       const std::string alias = alias_after();
-      source_.imports_[alias.empty() ? name : alias] = module + '.' + name;
+      source_.imports_[alias.empty() ? name : alias] = fmt::format("{}.{}", module, name);
     } while (take(','));
   }
 
@@ -240,7 +240,7 @@ std::optional<PythonNameInText> PythonSource::name_at(std::size_t line, std::siz
   if (line >= lines_.size()) return std::nullopt;
   const std::size_t start = lines_[line];
   const std::size_t position = start + std::min(column, this->line(line).size());
-  auto token = std::ranges::find_if(tokens_, [&](const Token& one) {
+  const auto token = std::ranges::find_if(tokens_, [&](const Token& one) {
     return one.kind == TokenKind::name && one.begin <= position && position <= one.end;
   });
   if (token == tokens_.end() || is_python_keyword(text_of(*token))) return std::nullopt;

@@ -431,7 +431,7 @@ struct DispatchDetails::State {
   std::unordered_map<std::uint32_t, CallRecord> calls;
   std::unordered_map<std::uint32_t, bool> repeated;
   std::map<std::string, Table, std::less<>> tables;
-  std::optional<std::map<std::string, std::string, std::less<>>> schemas;
+  std::map<std::string, std::string, std::less<>> schemas;
 };
 
 void DispatchDetails::State::add_call(Json& detail, const Step& step) {
@@ -494,14 +494,13 @@ void DispatchDetails::State::add_call(Json& detail, const Step& step) {
 
 // Returns an op's schema, taken from any record of its calls.
 const std::string& DispatchDetails::State::schema_of(std::string_view op) {
-  if (!schemas) {
-    schemas.emplace();
+  if (schemas.empty()) {
     for (std::uint32_t i = 1; i < trace.op_records.size(); ++i)
-      if (const CallRecord* const record = call(i)) schemas->emplace(record->op, record->schema);
+      if (const CallRecord* const record = call(i)) schemas.emplace(record->op, record->schema);
   }
   static const std::string kUnknown;
-  const auto found = schemas->find(op);
-  return found == schemas->end() ? kUnknown : found->second;
+  const auto found = schemas.find(op);
+  return found == schemas.end() ? kUnknown : found->second;
 }
 
 // Returns true if a function with this schema has a hidden first argument for its result. x86-64's

@@ -150,7 +150,7 @@ Json page_findings(const Report& report, const std::vector<PageRow>& rows,
 Json page_op_facts(const std::vector<PageRow>& rows, const Index& index, bool exact) {
   std::set<std::string_view> names;
   for (const PageRow& row : rows)
-    if (row.frame->op) names.insert(*row.frame->op);
+    if (const auto& op = row.frame->op) names.insert(*op);
   Json facts = Json::object();
   for (const std::string_view name : names) {
     const std::optional<OpEntry> op = index.find_op(unambiguous_name(name));

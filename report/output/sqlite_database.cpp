@@ -54,7 +54,7 @@ SqliteInsert::SqliteInsert(SqliteDatabase& database, const char* table, std::siz
     : database_(database) {
   std::string sql = fmt::format("INSERT INTO {} VALUES (?", table);
   for (std::size_t i = 1; i < columns; ++i) sql += ", ?";
-  sql += ")";
+  sql += ')';
   sqlite3_stmt* prepared = nullptr;
   const int result =
       sqlite3_prepare_v2(database_.database_.get(), sql.c_str(), -1, &prepared, nullptr);

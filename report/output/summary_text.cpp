@@ -262,7 +262,7 @@ class SummaryWriter {
         if (!one.file.empty())
           rest += fmt::format(" {}:{}", short_file(one.file, kernel.lines), one.line);
         if (!one.ops.empty()) rest += fmt::format(" {}", fmt::join(one.ops, ", "));
-        if (&one != &kernel.lines.back()) rest += ";";
+        if (&one != &kernel.lines.back()) rest += ';';
       }
       section.rows.push_back(row(kernel.total, kernel.calls, rest));
     }

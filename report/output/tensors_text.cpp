@@ -64,7 +64,7 @@ class TensorsText {
   void line(std::string_view content) { text_ += fmt::format("{}\n", content); }
 
   void title(std::string_view name) {
-    if (!text_.empty()) text_ += "\n";
+    if (!text_.empty()) text_ += '\n';
     line(style_.paint(name, kBold));
   }
   void field(std::string_view name, std::string_view content) {

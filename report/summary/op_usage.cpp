@@ -29,7 +29,7 @@ void add_tensor(const nlohmann::json& tensor, std::string& dtype, std::string& t
   }
   const auto shape = tensor.find("shape");
   if (shape == tensor.end() || !shape->is_array()) {
-    text += "?";
+    text += '?';
     return;
   }
   if (shape->empty()) text += "scalar";

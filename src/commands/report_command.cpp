@@ -136,7 +136,7 @@ void require_browser(const OutputOptions& options) {
 void warn_of_timeline_end(const Report& report) {
   for (const Shortfall& shortfall : report.shortfalls)
     if (kind_of(shortfall).effect == ShortfallEffect::timeline)
-      write_message(sentence_of(shortfall), std::string(kind_of(shortfall).remedy));
+      write_message(sentence_of(shortfall), kind_of(shortfall).remedy);
 }
 
 /// Returns the report of a trace. Writes warnings about the index.

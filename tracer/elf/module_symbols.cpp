@@ -445,7 +445,7 @@ ModuleSymbols::Table ModuleSymbols::collect_functions() const {
     if (end - i > 1) {
       auto best_rank = rank(best);
       for (std::size_t other = i + 1; other < end; ++other) {
-        if (auto other_rank = rank(keys[other]); other_rank < best_rank) {
+        if (const auto other_rank = rank(keys[other]); other_rank < best_rank) {
           best_rank = other_rank;
           best = keys[other];
         }
@@ -554,7 +554,7 @@ std::optional<NativeFunction> ModuleSymbols::parent_of_cold(const NativeFunction
 bool ModuleSymbols::is_cold_part(const NativeFunction& part, const NativeFunction& function) const {
   const auto parent_name = part.local ? cold_parent_name(part.symbol) : std::nullopt;
   if (!parent_name || parent_name->size() != function.symbol.size()) return false;
-  auto differ = std::ranges::mismatch(*parent_name, function.symbol);
+  const auto differ = std::ranges::mismatch(*parent_name, function.symbol);
   if (differ.in1 == parent_name->end()) {
     return !function.local || source_file(part) == source_file(function);
   }

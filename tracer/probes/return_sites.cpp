@@ -178,7 +178,7 @@ class SiteFinder {
       const std::uint64_t end = piece ? piece->address + piece->size : 0;
       std::size_t last = next;
       while (last < candidates_.size() && candidates_[last].address <= end) ++last;
-      if (last == next) {
+      if (!piece || last == next) {
         ++next;
         continue;
       }

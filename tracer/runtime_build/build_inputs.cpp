@@ -21,7 +21,7 @@ constexpr std::string_view kNote = ".d";
 
 std::filesystem::path resolved(const std::filesystem::path& path) {
   std::error_code error;
-  auto result = std::filesystem::canonical(path, error);
+  const auto result = std::filesystem::canonical(path, error);
   return error ? path : result;
 }
 

@@ -127,7 +127,9 @@ std::vector<std::uint32_t> call_lines_below_root(const TraceBuilder& builder,
 }
 
 const Frame& descend(const Frame& frame, unsigned levels) {
-  return levels == 0 ? frame : descend(frame.children.at(0), levels - 1);
+  const Frame* reached = &frame;
+  for (; levels > 0; --levels) reached = &reached->children.at(0);
+  return *reached;
 }
 
 }  // namespace

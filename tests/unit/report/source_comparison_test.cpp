@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "indexer/store/index_writer.h"
@@ -131,7 +132,7 @@ TEST_CASE("two versions differ in their ops, kernels, derivatives and registrati
   const std::string before = "add(Tensor self, Tensor other) -> Tensor";
   const std::string after = "add(Tensor self, Tensor other, Scalar alpha) -> Tensor";
   CHECK(lines(comparison.changed[0].changes) ==
-        std::vector<std::string>{"schema : " + before + " -> " + after,
+        std::vector<std::string>{fmt::format("schema : {} -> {}", before, after),
                                  "kernel CPU: at::native::add -> at::native::add_faster",
                                  "kernel CompositeImplicitAutograd: at::native::add_composite -> ",
                                  "derivative self: grad * 1 -> grad * alpha",
@@ -224,7 +225,7 @@ TEST_CASE("the shipped index is compared with one derived from it", "[source_com
   CHECK(lines(comparison.changed[0].changes) ==
         std::vector<std::string>{
             "kernel MkldnnCPU: at::native::mkldnn_gelu -> at::native::mkldnn_gelu_2",
-            "derivative self: " + formula + " -> " + formula + " * 2"});
+            fmt::format("derivative self: {0} -> {0} * 2", formula)});
 }
 
 TEST_CASE("a comparison of sources is written in three formats", "[source_comparison]") {

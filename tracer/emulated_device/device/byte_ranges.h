@@ -69,7 +69,7 @@ class ByteRanges {
   using Ranges = std::map<std::uintptr_t, std::uintptr_t>;
 
   Ranges::iterator first_touching(std::uintptr_t begin) {
-    auto next = ranges_.upper_bound(begin);
+    const auto next = ranges_.upper_bound(begin);
     return next != ranges_.begin() && std::prev(next)->second >= begin ? std::prev(next) : next;
   }
 

@@ -480,8 +480,8 @@ void apply(const std::vector<Effect>& effects) {
       forget_contents(effect.to, effect.bytes);
     } else if (effect.kind == Kind::fill) {
       fill(effect);
-    } else if (effect.kind == Kind::truth) {
-      make_truth(*effect.element.truth, effect.value.data(), static_cast<char*>(effect.to),
+    } else if (const auto& truth = effect.element.truth; effect.kind == Kind::truth && truth) {
+      make_truth(*truth, effect.value.data(), static_cast<char*>(effect.to),
                  static_cast<const char*>(effect.from), static_cast<const char*>(effect.other),
                  effect.count);
     } else {

@@ -205,7 +205,7 @@ std::vector<Effect> effects_of_launch(Kernel& kernel, const Launch& launch) {
     writes = kernel.writes;
   }
   if (writes == nullptr) {
-    auto made = std::make_shared<KernelWrites>(writes_of_kernel(kernel.name));
+    const auto made = std::make_shared<KernelWrites>(writes_of_kernel(kernel.name));
     if (needs_sizes(*made)) made->argument_bytes = parameter_bytes(kernel);
     writes = made;
     const std::lock_guard lock(kernels_mutex);

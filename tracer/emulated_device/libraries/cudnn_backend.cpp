@@ -315,13 +315,13 @@ std::string finalize_heuristics(Content& heuristics) {
   }
   for (const std::int64_t index :
        engines(*graph, value(heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_HEUR_MODE_A))) {
-    auto engine = std::make_shared<Content>();
+    const auto engine = std::make_shared<Content>();
     engine->type = CUDNN_BACKEND_ENGINE_DESCRIPTOR;
     set(*engine, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, Contents{graph});
     set<std::int64_t>(*engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, {index});
     finalize_engine(*engine);
     engine->finalized = true;
-    auto config = std::make_shared<Content>();
+    const auto config = std::make_shared<Content>();
     config->type = CUDNN_BACKEND_ENGINECFG_DESCRIPTOR;
     set(*config, CUDNN_ATTR_ENGINECFG_ENGINE, Contents{engine});
     finalize_engine_config(*config);

@@ -102,7 +102,7 @@ std::shared_ptr<Content> given(const Content& content, const Attribute* held,
     return std::const_pointer_cast<Content>(held->descriptors[index]);
   const Attribute* const graph = find(content, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
   if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS && graph != nullptr) {
-    auto engine = std::make_shared<Content>();
+    const auto engine = std::make_shared<Content>();
     engine->type = CUDNN_BACKEND_ENGINE_DESCRIPTOR;
     set(*engine, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph->descriptors);
     set(*empty, CUDNN_ATTR_ENGINECFG_ENGINE, Contents{engine});

@@ -187,14 +187,11 @@ class DynamicTables {
 
   template <typename Visit>
   void for_each_relocation(Visit visit) const {
-    const auto* relocation = relocations_ + relative_count_;
-    for (; relocation < relocations_ + relocations_size_ / sizeof(*relocation); ++relocation) {
-      visit(*relocation);
-    }
+    const std::size_t relocations = relocations_size_ / sizeof(*relocations_);
+    for (std::size_t i = relative_count_; i < relocations; ++i) visit(relocations_[i]);
     if (jumps_are_rela_) {
-      for (const auto* jump = jumps_; jump < jumps_ + jumps_size_ / sizeof(*jump); ++jump) {
-        visit(*jump);
-      }
+      const std::size_t jumps = jumps_size_ / sizeof(*jumps_);
+      for (std::size_t i = 0; i < jumps; ++i) visit(jumps_[i]);
     }
   }
 
