@@ -309,8 +309,24 @@ def test_a_compiler_that_fails_is_named_for_a_program(optrace, python, place):
     result = optrace("run", "--python", python, "--format", "text", "-o", report, "-c", TRACED,
                      environment=place.environment)
     assert (result.returncode, without_place(result.stderr)) == (0, "")
+    assert_names_the_failure(report)
+
+
+def assert_names_the_failure(report):
     text = report.read_text()
     assert "this is none" in text and "$CXX selects another" in text and "aten::add" in text
+
+
+@pytest.mark.verify
+def test_a_compiler_that_fails_is_named_for_the_ranks_of_a_job(optrace, python, place):
+    place.use(fails="this is none")
+    job, report = place.folder / "job.py", place.folder / "report"
+    job.write_text(TRACED)
+    result = optrace("run", "--children", "--python", python, "--format", "text", "--trace",
+                     place.folder / "job.trace", "-o", report, "-m", "torch.distributed.run",
+                     "--nproc-per-node", "2", job, environment=place.environment)
+    assert result.returncode == 0 and "this is none" not in result.stderr, result.stderr
+    assert_names_the_failure(report)
 
 
 WAITS = """
@@ -351,6 +367,13 @@ def test_attach_compiles_before_it_touches_the_process(start_optrace, optrace, p
         process.communicate()
         assert process.returncode == INTERRUPTED and states_of(program.pid) == before
         place.assert_nothing_left()
+
+        place.use("failing", fails="this is none")
+        report = place.folder / "report without op records"
+        result = optrace("attach", program.pid, "--count", "3", "--format", "text", "-o", report,
+                         environment=place.environment)
+        assert result.returncode == 0, result.stderr
+        assert_names_the_failure(report)
 
         place.use("slow", seconds=12)
         trace = place.folder / "t.trace"
