@@ -21,7 +21,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "platform/private_folder.h"
+#include "platform/files/private_folder.h"
 #include "tests/agent/plan_builder.h"
 #include "tracer/in_process/agent/interface/agent.h"
 #include "tracer/in_process/agent/probes/plan_reader.h"

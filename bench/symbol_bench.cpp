@@ -23,8 +23,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "platform/private_folder.h"
-#include "tracer/elf/module_symbols.h"
+#include "platform/elf/module_symbols.h"
+#include "platform/files/private_folder.h"
 #include "tracer/probes/probe_session.h"
 
 namespace {

@@ -15,8 +15,8 @@
 #include "indexer/sources/python_installation.h"
 #include "indexer/sources/source_tree.h"
 #include "platform/error.h"
-#include "platform/installation.h"
-#include "platform/output_file.h"
+#include "platform/files/installation.h"
+#include "platform/files/output_file.h"
 
 namespace {
 

@@ -5,7 +5,7 @@ if(NOT OPTRACE_SANITIZE)
   set_target_properties(optrace_shared PROPERTIES
     OUTPUT_NAME optrace LIBRARY_OUTPUT_DIRECTORY ${OPTRACE_LIB_DIR} BUILD_WITH_INSTALL_RPATH ON)
   target_link_libraries(optrace_shared PRIVATE optrace_warnings)
-  # no-undefined: a function of libclang that platform/libclang_loader.cpp lacks is an error here.
+  # no-undefined: a function of libclang that platform/libclang/libclang_loader.cpp lacks is an error here.
   target_link_options(optrace_shared PRIVATE ${OPTRACE_SHARED_LINK_OPTIONS} LINKER:--no-undefined)
   if(OPTRACE_PORTABLE)
     set(libc_variables ${CMAKE_SOURCE_DIR}/cmake/libc_variables.cpp)

@@ -16,10 +16,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "platform/descriptor.h"
 #include "platform/error.h"
-#include "platform/installation.h"
-#include "platform/private_folder.h"
+#include "platform/files/descriptor.h"
+#include "platform/files/installation.h"
+#include "platform/files/private_folder.h"
 #include "report/model/known_results.h"
 #include "tracer/in_process/agent/interface/agent.h"
 #include "tracer/in_process/op_records/op_records.h"

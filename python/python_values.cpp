@@ -1,8 +1,8 @@
 #include "python/python_values.h"
 
-#include "platform/json_reader.h"
-#include "platform/json_writer.h"
-#include "platform/printable_text.h"
+#include "platform/text/json_reader.h"
+#include "platform/text/json_writer.h"
+#include "platform/text/printable_text.h"
 
 namespace optrace {
 

@@ -6,7 +6,7 @@
 
 #include "indexer/store/index_catalogue.h"
 #include "platform/error.h"
-#include "platform/output_sink.h"
+#include "platform/files/output_sink.h"
 #include "report/merge/merge.h"
 #include "report/merge/trace_index.h"
 #include "report/model/json_fields.h"

@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "platform/error.h"
-#include "platform/mapped_file.h"
-#include "platform/printable_text.h"
+#include "platform/files/mapped_file.h"
 #include "platform/programs.h"
+#include "platform/text/printable_text.h"
 #include "src/commands/command.h"
 #include "src/commands/explain_command.h"
 #include "src/commands/run_command.h"

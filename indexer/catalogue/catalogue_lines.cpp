@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "platform/error.h"
-#include "platform/json_reader.h"
+#include "platform/text/json_reader.h"
 
 namespace optrace {
 namespace {

@@ -9,9 +9,9 @@
 #include "indexer/sources/python_installation.h"
 #include "indexer/store/op_facts.h"
 #include "platform/error.h"
-#include "platform/installation.h"
-#include "platform/private_folder.h"
-#include "platform/whole_file.h"
+#include "platform/files/installation.h"
+#include "platform/files/private_folder.h"
+#include "platform/files/whole_file.h"
 
 namespace optrace {
 

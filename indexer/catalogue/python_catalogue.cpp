@@ -16,8 +16,8 @@
 #include "indexer/sources/python_installation.h"
 #include "indexer/store/index_store.h"
 #include "platform/error.h"
-#include "platform/installation.h"
-#include "platform/whole_file.h"
+#include "platform/files/installation.h"
+#include "platform/files/whole_file.h"
 
 namespace optrace {
 namespace {

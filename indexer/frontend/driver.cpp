@@ -14,12 +14,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "platform/child_process.h"
-#include "platform/descriptor.h"
 #include "platform/error.h"
-#include "platform/interrupt.h"
-#include "platform/private_folder.h"
-#include "platform/whole_file.h"
+#include "platform/files/descriptor.h"
+#include "platform/files/private_folder.h"
+#include "platform/files/whole_file.h"
+#include "platform/process/child_process.h"
+#include "platform/process/interrupt.h"
 
 namespace optrace {
 namespace {

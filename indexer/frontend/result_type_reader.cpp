@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "indexer/store/result_type.h"
-#include "platform/clang_text.h"
+#include "platform/libclang/clang_text.h"
 
 namespace optrace {
 namespace {

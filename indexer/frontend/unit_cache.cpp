@@ -12,8 +12,8 @@
 #include <zstd.h>
 
 #include "platform/error.h"
-#include "platform/output_file.h"
-#include "platform/whole_file.h"
+#include "platform/files/output_file.h"
+#include "platform/files/whole_file.h"
 
 namespace optrace {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "indexer/frontend/result_type_reader.h"
 #include "indexer/frontend/worker_protocol.h"
-#include "indexer/store/symbol_key.h"
-#include "platform/clang_text.h"
+#include "platform/libclang/clang_text.h"
+#include "pytorch/symbols/symbol_key.h"
 
 namespace optrace {
 namespace {

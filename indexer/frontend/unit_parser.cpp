@@ -12,8 +12,8 @@
 #include <xxhash.h>
 
 #include "indexer/frontend/worker_protocol.h"
-#include "platform/installation.h"
-#include "platform/whole_file.h"
+#include "platform/files/installation.h"
+#include "platform/files/whole_file.h"
 
 namespace optrace {
 namespace {

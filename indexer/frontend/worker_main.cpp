@@ -28,11 +28,11 @@
 
 #include "indexer/frontend/unit_extractor.h"
 #include "indexer/frontend/worker_protocol.h"
-#include "platform/clang_text.h"
 #include "platform/error.h"
-#include "platform/libclang_loader.h"
+#include "platform/files/whole_file.h"
+#include "platform/libclang/clang_text.h"
+#include "platform/libclang/libclang_loader.h"
 #include "platform/programs.h"
-#include "platform/whole_file.h"
 
 namespace {
 

@@ -9,7 +9,7 @@
 
 #include "indexer/store/result_type.h"
 #include "platform/error.h"
-#include "platform/json_reader.h"
+#include "platform/text/json_reader.h"
 
 namespace optrace {
 namespace {

@@ -10,9 +10,9 @@
 #include "indexer/sources/source_tree.h"
 #include "indexer/store/index_catalogue.h"
 #include "platform/error.h"
-#include "platform/glob.h"
-#include "platform/interrupt.h"
-#include "platform/output_file.h"
+#include "platform/files/output_file.h"
+#include "platform/process/interrupt.h"
+#include "platform/text/glob.h"
 
 namespace optrace {
 namespace {

@@ -14,9 +14,9 @@
 #include "indexer/sources/source_tree.h"
 #include "indexer/store/index_catalogue.h"
 #include "indexer/store/op_facts.h"
-#include "platform/interrupt.h"
-#include "platform/output_file.h"
-#include "platform/whole_file.h"
+#include "platform/files/output_file.h"
+#include "platform/files/whole_file.h"
+#include "platform/process/interrupt.h"
 
 namespace optrace {
 namespace {

@@ -20,11 +20,11 @@
 #include "indexer/store/index_writer.h"
 #include "indexer/store/op_facts.h"
 #include "platform/error.h"
-#include "platform/installation.h"
-#include "platform/interrupt.h"
-#include "platform/json_reader.h"
-#include "platform/output_file.h"
-#include "platform/whole_file.h"
+#include "platform/files/installation.h"
+#include "platform/files/output_file.h"
+#include "platform/files/whole_file.h"
+#include "platform/process/interrupt.h"
+#include "platform/text/json_reader.h"
 
 namespace optrace {
 namespace {

@@ -13,8 +13,8 @@
 #include "indexer/wheel/source_match.h"
 #include "indexer/wheel/wheel_code.h"
 #include "platform/error.h"
-#include "platform/installation.h"
-#include "platform/whole_file.h"
+#include "platform/files/installation.h"
+#include "platform/files/whole_file.h"
 
 namespace optrace {
 namespace {

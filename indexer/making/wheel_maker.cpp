@@ -22,10 +22,10 @@
 #include "indexer/wheel/wheel_code.h"
 #include "indexer/wheel/wheel_headers.h"
 #include "platform/error.h"
-#include "platform/installation.h"
-#include "platform/interrupt.h"
-#include "platform/output_file.h"
-#include "platform/whole_file.h"
+#include "platform/files/installation.h"
+#include "platform/files/output_file.h"
+#include "platform/files/whole_file.h"
+#include "platform/process/interrupt.h"
 
 namespace optrace {
 namespace {

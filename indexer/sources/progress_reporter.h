@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string>
 
-#include "platform/progress_display.h"
+#include "present/progress_display.h"
 
 namespace optrace {
 

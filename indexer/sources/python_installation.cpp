@@ -9,12 +9,12 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include "platform/child_process.h"
 #include "platform/error.h"
-#include "platform/json_reader.h"
-#include "platform/private_folder.h"
-#include "platform/torch_version.h"
-#include "platform/whole_file.h"
+#include "platform/files/private_folder.h"
+#include "platform/files/whole_file.h"
+#include "platform/process/child_process.h"
+#include "platform/text/json_reader.h"
+#include "pytorch/installed/torch_version.h"
 
 namespace optrace {
 namespace {

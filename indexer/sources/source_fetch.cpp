@@ -14,10 +14,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "platform/child_process.h"
 #include "platform/error.h"
-#include "platform/private_folder.h"
-#include "platform/whole_file.h"
+#include "platform/files/private_folder.h"
+#include "platform/files/whole_file.h"
+#include "platform/process/child_process.h"
 
 namespace optrace {
 namespace {

@@ -14,8 +14,8 @@
 
 #include "indexer/sources/file_hashes.h"
 #include "platform/error.h"
-#include "platform/output_file.h"
-#include "platform/whole_file.h"
+#include "platform/files/output_file.h"
+#include "platform/files/whole_file.h"
 
 namespace optrace {
 namespace {

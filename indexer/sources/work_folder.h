@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "platform/private_folder.h"
+#include "platform/files/private_folder.h"
 
 namespace optrace {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "indexer/store/symbol_key.h"
+#include "pytorch/symbols/symbol_key.h"
 
 namespace optrace {
 namespace {

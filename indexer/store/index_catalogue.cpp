@@ -14,7 +14,7 @@
 
 #include "indexer/store/packed_index.h"
 #include "platform/error.h"
-#include "platform/installation.h"
+#include "platform/files/installation.h"
 
 namespace optrace {
 namespace {

@@ -42,7 +42,7 @@ struct LineInterval {
   auto operator<=>(const LineInterval&) const = default;
 };
 
-/// A place in the source that a wheel's code tells about itself (tracer/elf/source_anchors.h): a
+/// A place in the source that a wheel's code tells about itself (platform/elf/source_anchors.h): a
 /// line, and what distinguishes its anchor from others of the file in any version of PyTorch.
 struct IndexedAnchor {
   std::string file;  ///< Relative to the source tree.

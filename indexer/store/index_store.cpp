@@ -15,9 +15,9 @@
 #include <xxhash.h>
 
 #include "indexer/store/index_format.h"
-#include "indexer/store/symbol_key.h"
 #include "platform/error.h"
-#include "platform/mapped_file.h"
+#include "platform/files/mapped_file.h"
+#include "pytorch/symbols/symbol_key.h"
 
 namespace optrace {
 

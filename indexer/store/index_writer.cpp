@@ -14,7 +14,7 @@
 
 #include "indexer/store/index_format.h"
 #include "platform/error.h"
-#include "platform/output_file.h"
+#include "platform/files/output_file.h"
 
 namespace optrace {
 namespace {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/error.h"
-#include "platform/json_reader.h"
+#include "platform/text/json_reader.h"
 
 namespace optrace {
 namespace {

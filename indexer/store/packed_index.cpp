@@ -15,12 +15,12 @@
 #include <sys/stat.h>
 #include <xxhash.h>
 
-#include "platform/cache_folders.h"
 #include "platform/error.h"
-#include "platform/mapped_file.h"
-#include "platform/output_file.h"
-#include "platform/private_folder.h"
-#include "platform/whole_file.h"
+#include "platform/files/cache_folders.h"
+#include "platform/files/mapped_file.h"
+#include "platform/files/output_file.h"
+#include "platform/files/private_folder.h"
+#include "platform/files/whole_file.h"
 
 namespace optrace {
 namespace {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "indexer/store/result_type.h"
-#include "indexer/store/symbol_key.h"
 #include "indexer/wheel/anchor_alignment.h"
-#include "indexer/wheel/demangled.h"
+#include "pytorch/symbols/demangled.h"
+#include "pytorch/symbols/symbol_key.h"
 
 namespace optrace {
 namespace {

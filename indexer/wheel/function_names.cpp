@@ -4,8 +4,8 @@
 #include <optional>
 #include <utility>
 
-#include "indexer/store/symbol_key.h"
-#include "indexer/wheel/demangled.h"
+#include "pytorch/symbols/demangled.h"
+#include "pytorch/symbols/symbol_key.h"
 
 namespace optrace {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "indexer/sources/source_tree.h"
 #include "indexer/wheel/code_outline.h"
-#include "platform/whole_file.h"
+#include "platform/files/whole_file.h"
 
 namespace optrace {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <optional>
 
-#include "platform/whole_file.h"
+#include "platform/files/whole_file.h"
 
 namespace optrace {
 namespace {

@@ -11,10 +11,10 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
-#include "indexer/store/symbol_key.h"
+#include "platform/elf/module_symbols.h"
+#include "platform/elf/source_anchors.h"
 #include "platform/error.h"
-#include "tracer/elf/module_symbols.h"
-#include "tracer/elf/source_anchors.h"
+#include "pytorch/symbols/symbol_key.h"
 
 namespace optrace {
 namespace {

@@ -12,7 +12,7 @@
 
 namespace optrace {
 
-/// An anchor in the wheel's code (tracer/elf/source_anchors.h).
+/// An anchor in the wheel's code (platform/elf/source_anchors.h).
 struct WheelAnchor {
   IndexedAnchor place;
   std::string message;  ///< The literal message without its place; empty if there is none.

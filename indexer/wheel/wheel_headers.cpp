@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 
 #include "indexer/sources/source_tree.h"
-#include "platform/installation.h"
-#include "platform/whole_file.h"
+#include "platform/files/installation.h"
+#include "platform/files/whole_file.h"
 
 namespace optrace {
 namespace {

@@ -14,7 +14,9 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/error.h"
-#include "platform/glob.h"
+#include "platform/text/glob.h"
+#include "pytorch/names/name_patterns.h"
+#include "pytorch/symbols/symbol_name.h"
 #include "report/check/check_backends.h"
 #include "report/check/rule_doubt.h"
 #include "report/findings/device_copies.h"
@@ -23,11 +25,9 @@
 #include "report/model/call_detail.h"
 #include "report/model/json_fields.h"
 #include "report/model/layers.h"
-#include "report/model/name_patterns.h"
 #include "report/model/own_code.h"
 #include "report/model/returned_values.h"
 #include "report/model/shortfalls.h"
-#include "report/model/symbol_name.h"
 #include "report/model/walk_frames.h"
 
 namespace optrace {

@@ -5,7 +5,7 @@
 #include <cctype>
 #include <string>
 
-#include "platform/glob.h"
+#include "platform/text/glob.h"
 #include "report/model/json_fields.h"
 #include "report/model/layers.h"
 

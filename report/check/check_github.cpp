@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "platform/printable_text.h"
+#include "platform/text/printable_text.h"
 #include "report/check/check_output.h"
 #include "report/check/check_wording.h"
 

@@ -4,10 +4,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "platform/json_writer.h"
+#include "platform/text/json_writer.h"
+#include "present/json_or_null.h"
 #include "report/check/check_output.h"
 #include "report/check/check_wording.h"
-#include "report/model/json_or_null.h"
 #include "report/model/shortfalls.h"
 #include "report/output/report_json.h"
 

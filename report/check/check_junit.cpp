@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "present/markup_text.h"
 #include "report/check/check_output.h"
 #include "report/check/check_wording.h"
-#include "report/output/markup_text.h"
 
 namespace optrace {
 namespace {

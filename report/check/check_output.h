@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "platform/exported.h"
+#include "present/terminal_text.h"
 #include "report/check/check.h"
 #include "report/model/report.h"
-#include "report/output/terminal_text.h"
 
 namespace optrace {
 

@@ -13,8 +13,8 @@
 #include <yaml-cpp/yaml.h>
 
 #include "platform/error.h"
-#include "platform/mapped_file.h"
-#include "platform/printable_text.h"
+#include "platform/files/mapped_file.h"
+#include "platform/text/printable_text.h"
 #include "report/check/check_backends.h"
 #include "report/check/finding_name.h"
 

@@ -12,8 +12,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "platform/json_writer.h"
-#include "platform/printable_text.h"
+#include "platform/text/json_writer.h"
+#include "platform/text/printable_text.h"
 #include "report/check/check_output.h"
 #include "report/check/check_wording.h"
 

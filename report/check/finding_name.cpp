@@ -7,7 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "platform/error.h"
-#include "platform/printable_text.h"
+#include "platform/text/printable_text.h"
 #include "report/findings/finding_rules.h"
 #include "report/locate/op_spelling.h"
 

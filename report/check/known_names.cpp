@@ -11,17 +11,17 @@
 
 #include <fmt/format.h>
 
-#include "indexer/store/symbol_key.h"
 #include "platform/error.h"
-#include "platform/glob.h"
+#include "platform/text/glob.h"
+#include "pytorch/names/name_patterns.h"
+#include "pytorch/symbols/symbol_key.h"
+#include "pytorch/symbols/symbol_name.h"
 #include "report/findings/device_copies.h"
 #include "report/locate/locate.h"
 #include "report/locate/op_spelling.h"
 #include "report/locate/wheel_symbols.h"
 #include "report/model/json_fields.h"
 #include "report/model/layers.h"
-#include "report/model/name_patterns.h"
-#include "report/model/symbol_name.h"
 #include "tracer/probes/probe_selection.h"
 
 namespace optrace {

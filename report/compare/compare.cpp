@@ -16,6 +16,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "pytorch/symbols/symbol_name.h"
 #include "report/compare/call_difference.h"
 #include "report/compare/compared_step.h"
 #include "report/compare/frame_matcher.h"
@@ -23,7 +24,6 @@
 #include "report/model/layers.h"
 #include "report/model/returned_values.h"
 #include "report/model/shortfalls.h"
-#include "report/model/symbol_name.h"
 
 namespace optrace {
 namespace {

@@ -4,10 +4,10 @@
 #include <array>
 #include <cstddef>
 
-#include "platform/glob.h"
+#include "platform/text/glob.h"
+#include "pytorch/symbols/symbol_name.h"
 #include "report/model/json_fields.h"
 #include "report/model/layers.h"
-#include "report/model/symbol_name.h"
 
 namespace optrace {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "platform/json_writer.h"
+#include "platform/text/json_writer.h"
 #include "report/compare/comparison_output.h"
 #include "report/model/shortfalls.h"
 

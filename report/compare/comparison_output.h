@@ -2,9 +2,9 @@
 
 #include <string>
 
+#include "present/terminal_text.h"
 #include "report/compare/comparison.h"
 #include "report/model/report.h"
-#include "report/output/terminal_text.h"
 
 namespace optrace {
 

@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-#include "report/model/symbol_name.h"
+#include "pytorch/symbols/symbol_name.h"
 
 namespace optrace {
 namespace {

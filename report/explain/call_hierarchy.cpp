@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "pytorch/names/function_roles.h"
+#include "pytorch/symbols/symbol_name.h"
 #include "report/explain/followed_calls.h"
-#include "report/model/symbol_name.h"
-#include "tracer/probes/function_roles.h"
 
 namespace optrace {
 namespace {

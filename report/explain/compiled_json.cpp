@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "platform/json_writer.h"
+#include "platform/text/json_writer.h"
 #include "report/explain/compiled_output.h"
 #include "report/model/json_fields.h"
 

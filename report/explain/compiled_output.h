@@ -2,8 +2,8 @@
 
 #include <string>
 
+#include "present/terminal_text.h"
 #include "report/model/report.h"
-#include "report/output/terminal_text.h"
 
 namespace optrace {
 

@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "platform/printable_text.h"
+#include "platform/text/printable_text.h"
 #include "report/explain/compiled_output.h"
 #include "report/findings/graph_breaks.h"
 #include "report/model/json_fields.h"

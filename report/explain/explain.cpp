@@ -7,10 +7,10 @@
 #include <fmt/format.h>
 
 #include "platform/error.h"
+#include "pytorch/names/function_roles.h"
+#include "pytorch/symbols/symbol_name.h"
 #include "report/explain/dispatch_table.h"
 #include "report/explain/op_description.h"
-#include "report/model/symbol_name.h"
-#include "tracer/probes/function_roles.h"
 
 namespace optrace {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "indexer/store/index_store.h"
 #include "indexer/store/op_facts.h"
+#include "pytorch/names/op_schema.h"
 #include "report/explain/kernel_functions.h"
-#include "report/explain/op_schema.h"
 #include "report/explain/static_path.h"
 #include "report/locate/op_spelling.h"
 #include "report/locate/source_indexes.h"

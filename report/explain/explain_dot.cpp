@@ -7,13 +7,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "present/dot_text.h"
+#include "pytorch/symbols/symbol_name.h"
 #include "report/explain/dispatch_groups.h"
 #include "report/explain/explain_output.h"
 #include "report/explain/explain_wording.h"
 #include "report/explain/path_tree.h"
 #include "report/model/source_link.h"
-#include "report/model/symbol_name.h"
-#include "report/output/dot_text.h"
 
 namespace optrace {
 namespace {

@@ -2,12 +2,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "platform/json_writer.h"
+#include "platform/text/json_writer.h"
+#include "present/json_or_null.h"
+#include "pytorch/symbols/symbol_name.h"
 #include "report/explain/explain_output.h"
 #include "report/explain/explain_wording.h"
 #include "report/explain/source_json.h"
-#include "report/model/json_or_null.h"
-#include "report/model/symbol_name.h"
 
 namespace optrace {
 namespace {

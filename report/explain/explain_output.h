@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
+#include "present/terminal_text.h"
 #include "report/explain/explain.h"
 #include "report/model/source_link.h"
-#include "report/output/terminal_text.h"
 
 namespace optrace {
 

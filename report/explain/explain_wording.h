@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "present/terminal_text.h"
 #include "report/explain/explain.h"
-#include "report/output/terminal_text.h"
 
 namespace optrace {
 

@@ -8,11 +8,11 @@
 #include <system_error>
 #include <vector>
 
-#include "platform/glob.h"
+#include "platform/text/glob.h"
+#include "pytorch/symbols/symbol_name.h"
 #include "report/locate/locate_query.h"
 #include "report/locate/op_spelling.h"
 #include "report/model/layers.h"
-#include "report/model/symbol_name.h"
 
 namespace optrace {
 namespace {

@@ -6,8 +6,8 @@
 #include <set>
 #include <utility>
 
-#include "report/model/symbol_name.h"
-#include "tracer/probes/function_roles.h"
+#include "pytorch/names/function_roles.h"
+#include "pytorch/symbols/symbol_name.h"
 
 namespace optrace {
 namespace {

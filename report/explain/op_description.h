@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "indexer/store/op_facts.h"
-#include "report/explain/op_schema.h"
+#include "pytorch/names/op_schema.h"
 #include "report/locate/source_indexes.h"
 
 namespace optrace {

@@ -6,10 +6,10 @@
 #include <cstddef>
 #include <utility>
 
+#include "pytorch/symbols/symbol_name.h"
 #include "report/explain/followed_calls.h"
 #include "report/locate/locate_query.h"
 #include "report/locate/op_spelling.h"
-#include "report/model/symbol_name.h"
 
 namespace optrace {
 namespace {

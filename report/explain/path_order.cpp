@@ -4,7 +4,7 @@
 #include <string_view>
 #include <tuple>
 
-#include "report/model/symbol_name.h"
+#include "pytorch/symbols/symbol_name.h"
 
 namespace optrace {
 namespace {

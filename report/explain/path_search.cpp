@@ -7,10 +7,10 @@
 
 #include <fmt/format.h>
 
+#include "pytorch/symbols/symbol_name.h"
 #include "report/explain/dispatch_table.h"
 #include "report/explain/followed_calls.h"
 #include "report/model/layers.h"
-#include "report/model/symbol_name.h"
 
 namespace optrace {
 namespace {

@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "report/model/symbol_name.h"
+#include "pytorch/symbols/symbol_name.h"
 
 namespace optrace {
 namespace {

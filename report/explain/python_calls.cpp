@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "pytorch/symbols/symbol_name.h"
 #include "report/explain/followed_calls.h"
-#include "report/model/symbol_name.h"
 
 namespace optrace {
 namespace {

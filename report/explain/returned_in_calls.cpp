@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "indexer/store/symbol_key.h"
+#include "pytorch/symbols/symbol_key.h"
 #include "report/model/attention_backends.h"
 #include "report/model/json_fields.h"
 #include "report/model/walk_frames.h"

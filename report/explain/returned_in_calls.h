@@ -10,7 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "report/explain/backend_name.h"
+#include "pytorch/libraries/backend_name.h"
 #include "report/model/report.h"
 
 namespace optrace {

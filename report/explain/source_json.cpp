@@ -1,6 +1,6 @@
 #include "report/explain/source_json.h"
 
-#include "report/model/json_or_null.h"
+#include "present/json_or_null.h"
 #include "report/model/line_json.h"
 
 namespace optrace {

@@ -7,10 +7,10 @@
 #include <unordered_map>
 #include <utility>
 
-#include "indexer/store/symbol_key.h"
+#include "platform/elf/virtual_tables.h"
 #include "platform/error.h"
-#include "report/model/symbol_name.h"
-#include "tracer/elf/virtual_tables.h"
+#include "pytorch/symbols/symbol_key.h"
+#include "pytorch/symbols/symbol_name.h"
 
 namespace optrace {
 namespace {

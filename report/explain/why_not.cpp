@@ -7,13 +7,13 @@
 #include <set>
 #include <utility>
 
+#include "pytorch/names/function_roles.h"
+#include "pytorch/names/op_schema.h"
+#include "pytorch/symbols/symbol_name.h"
 #include "report/explain/call_graph.h"
 #include "report/explain/explain.h"
 #include "report/explain/followed_calls.h"
-#include "report/explain/op_schema.h"
 #include "report/model/decision_functions.h"
-#include "report/model/symbol_name.h"
-#include "tracer/probes/function_roles.h"
 
 namespace optrace {
 namespace {

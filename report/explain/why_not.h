@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "indexer/store/index_store.h"
-#include "report/explain/backend_name.h"
+#include "pytorch/libraries/backend_name.h"
 #include "report/explain/static_path.h"
 #include "report/locate/source_indexes.h"
 

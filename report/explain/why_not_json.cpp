@@ -2,11 +2,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "platform/json_writer.h"
+#include "platform/text/json_writer.h"
+#include "present/json_or_null.h"
 #include "report/explain/path_tree.h"
 #include "report/explain/source_json.h"
 #include "report/explain/why_not_output.h"
-#include "report/model/json_or_null.h"
 
 namespace optrace {
 namespace {

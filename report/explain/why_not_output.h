@@ -2,10 +2,10 @@
 
 #include <string>
 
+#include "present/terminal_text.h"
 #include "report/explain/explain.h"
 #include "report/explain/returned_in_calls.h"
 #include "report/explain/why_not.h"
-#include "report/output/terminal_text.h"
 
 namespace optrace {
 

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "platform/glob.h"
-#include "platform/printable_text.h"
+#include "platform/text/glob.h"
+#include "platform/text/printable_text.h"
 #include "report/findings/device_copies.h"
 #include "report/findings/rule_functions.h"
 #include "report/model/json_fields.h"

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "platform/glob.h"
+#include "platform/text/glob.h"
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
 #include "report/model/json_fields.h"

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "platform/printable_text.h"
+#include "platform/text/printable_text.h"
 #include "report/findings/rule_functions.h"
 #include "report/model/compilations.h"
 #include "report/model/frame_name.h"

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "platform/printable_text.h"
+#include "platform/text/printable_text.h"
 #include "report/findings/device_copies.h"
 #include "report/findings/graph_breaks.h"
 #include "report/findings/op_tensors.h"

@@ -1,4 +1,4 @@
-// Numbers as a reader wants them; the same as report/output/readable_numbers.h.
+// Numbers as a reader wants them; the same as present/readable_numbers.h.
 
 /** @param {number} value @param {string} unit */
 function threeDigits(value, unit) {

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "platform/ascii_text.h"
+#include "platform/text/ascii_text.h"
 #include "report/locate/locate_query.h"
 #include "report/locate/python_source.h"
 #include "report/locate/source_tokens.h"

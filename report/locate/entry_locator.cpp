@@ -7,10 +7,10 @@
 
 #include <fmt/format.h>
 
-#include "indexer/store/symbol_key.h"
+#include "pytorch/symbols/symbol_key.h"
+#include "pytorch/symbols/symbol_name.h"
 #include "report/locate/locate_query.h"
 #include "report/model/source_link.h"
-#include "report/model/symbol_name.h"
 
 namespace optrace {
 namespace {

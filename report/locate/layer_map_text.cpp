@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "present/terminal_text.h"
 #include "report/locate/layer_wording.h"
-#include "report/output/terminal_text.h"
 
 namespace optrace {
 namespace {

@@ -6,11 +6,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "present/markup_text.h"
 #include "report/locate/layer_survey_output.h"
 #include "report/locate/layer_wording.h"
 #include "report/output/document_style.h"
 #include "report/output/html_document.h"
-#include "report/output/markup_text.h"
 
 namespace optrace {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "platform/json_writer.h"
+#include "platform/text/json_writer.h"
+#include "present/json_or_null.h"
 #include "report/locate/layer_survey_output.h"
-#include "report/model/json_or_null.h"
 
 namespace optrace {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "platform/printable_text.h"
+#include "platform/text/printable_text.h"
 #include "report/locate/layer_survey_output.h"
 #include "report/locate/layer_wording.h"
 

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "report/output/readable_numbers.h"
-#include "report/output/terminal_text.h"
+#include "present/readable_numbers.h"
+#include "present/terminal_text.h"
 
 namespace optrace {
 

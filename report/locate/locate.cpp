@@ -3,13 +3,13 @@
 #include <string>
 #include <utility>
 
+#include "pytorch/symbols/symbol_name.h"
 #include "report/locate/cpp_lookup.h"
 #include "report/locate/entry_locator.h"
 #include "report/locate/locate_query.h"
 #include "report/locate/name_suggestions.h"
 #include "report/locate/op_lookup.h"
 #include "report/locate/python_lookup.h"
-#include "report/model/symbol_name.h"
 
 namespace optrace {
 namespace {

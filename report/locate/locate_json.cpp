@@ -4,9 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "platform/json_writer.h"
+#include "platform/text/json_writer.h"
+#include "present/json_or_null.h"
 #include "report/locate/locate_output.h"
-#include "report/model/json_or_null.h"
 #include "report/model/source_link.h"
 
 namespace optrace {

@@ -8,9 +8,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "present/terminal_text.h"
 #include "report/locate/locate.h"
 #include "report/model/source_link.h"
-#include "report/output/terminal_text.h"
 
 namespace optrace {
 

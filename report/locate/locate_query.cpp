@@ -7,11 +7,11 @@
 
 #include <fmt/format.h>
 
-#include "indexer/store/symbol_key.h"
-#include "platform/ascii_text.h"
 #include "platform/error.h"
-#include "platform/printable_text.h"
-#include "report/model/symbol_name.h"
+#include "platform/text/ascii_text.h"
+#include "platform/text/printable_text.h"
+#include "pytorch/symbols/symbol_key.h"
+#include "pytorch/symbols/symbol_name.h"
 
 namespace optrace {
 namespace {

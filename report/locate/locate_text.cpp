@@ -9,11 +9,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "platform/printable_text.h"
+#include "platform/text/printable_text.h"
+#include "pytorch/symbols/symbol_name.h"
 #include "report/locate/locate_output.h"
 #include "report/locate/source_tokens.h"
 #include "report/model/line_text.h"
-#include "report/model/symbol_name.h"
 
 namespace optrace {
 namespace {

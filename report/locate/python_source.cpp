@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "platform/ascii_text.h"
+#include "platform/text/ascii_text.h"
 
 namespace optrace {
 namespace {

@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "platform/ascii_text.h"
-#include "platform/printable_text.h"
+#include "platform/text/ascii_text.h"
+#include "platform/text/printable_text.h"
 #include "report/locate/python_source.h"
 
 namespace optrace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "report/output/terminal_text.h"
+#include "present/terminal_text.h"
 
 namespace optrace {
 

@@ -12,9 +12,9 @@
 #include <elf.h>
 #include <fmt/format.h>
 
+#include "platform/elf/dynamic_symbols.h"
 #include "platform/error.h"
-#include "platform/mapped_file.h"
-#include "tracer/elf/dynamic_symbols.h"
+#include "platform/files/mapped_file.h"
 
 namespace optrace {
 namespace {

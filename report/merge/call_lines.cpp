@@ -7,7 +7,7 @@
 #include <system_error>
 #include <unordered_set>
 
-#include "indexer/store/symbol_key.h"
+#include "pytorch/symbols/symbol_key.h"
 
 namespace optrace {
 namespace {

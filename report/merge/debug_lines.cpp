@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <string_view>
 
+#include "pytorch/symbols/symbol_name.h"
 #include "report/model/json_fields.h"
-#include "report/model/symbol_name.h"
 
 namespace optrace {
 namespace {

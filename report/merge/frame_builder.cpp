@@ -14,6 +14,8 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/blocks.h"
+#include "pytorch/names/function_roles.h"
+#include "pytorch/symbols/symbol_name.h"
 #include "report/merge/call_lines.h"
 #include "report/merge/library_calls.h"
 #include "report/merge/shared_parts.h"
@@ -23,8 +25,6 @@
 #include "report/model/layers.h"
 #include "report/model/recorded_variables.h"
 #include "report/model/returned_values.h"
-#include "report/model/symbol_name.h"
-#include "tracer/probes/function_roles.h"
 
 namespace optrace {
 namespace {

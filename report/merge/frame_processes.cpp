@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "report/model/json_or_null.h"
+#include "present/json_or_null.h"
 #include "report/model/process_names.h"
 
 namespace optrace {

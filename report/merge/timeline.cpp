@@ -11,9 +11,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "platform/json_reader.h"
+#include "platform/text/json_reader.h"
+#include "pytorch/symbols/symbol_name.h"
 #include "report/model/json_fields.h"
-#include "report/model/symbol_name.h"
 #include "tracer/trace/recording.h"
 
 namespace optrace {

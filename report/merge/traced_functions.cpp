@@ -7,10 +7,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "indexer/store/symbol_key.h"
+#include "pytorch/names/function_roles.h"
+#include "pytorch/symbols/symbol_key.h"
+#include "pytorch/symbols/symbol_name.h"
 #include "report/model/json_fields.h"
-#include "report/model/symbol_name.h"
-#include "tracer/probes/function_roles.h"
 
 namespace optrace {
 

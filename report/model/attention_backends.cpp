@@ -9,8 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "pytorch/symbols/symbol_name.h"
 #include "report/model/json_fields.h"
-#include "report/model/symbol_name.h"
 #include "report/model/walk_frames.h"
 
 namespace optrace {

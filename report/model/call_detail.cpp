@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "platform/json_reader.h"
+#include "platform/text/json_reader.h"
 #include "report/model/json_fields.h"
 #include "report/model/recorded_variables.h"
 

@@ -4,8 +4,8 @@
 #include <array>
 #include <set>
 
-#include "report/model/symbol_name.h"
-#include "tracer/probes/function_roles.h"
+#include "pytorch/names/function_roles.h"
+#include "pytorch/symbols/symbol_name.h"
 
 namespace optrace {
 namespace {

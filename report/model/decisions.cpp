@@ -10,11 +10,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "pytorch/symbols/symbol_name.h"
 #include "report/model/decision_functions.h"
 #include "report/model/json_fields.h"
 #include "report/model/line_text.h"
 #include "report/model/returned_values.h"
-#include "report/model/symbol_name.h"
 
 namespace optrace {
 namespace {

@@ -17,7 +17,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "platform/json_reader.h"
+#include "platform/text/json_reader.h"
 #include "report/model/tensor_detail.h"
 
 namespace optrace {

@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "platform/printable_text.h"
+#include "platform/text/printable_text.h"
+#include "pytorch/symbols/symbol_name.h"
 #include "report/model/json_fields.h"
-#include "report/model/symbol_name.h"
 
 namespace optrace {
 namespace {

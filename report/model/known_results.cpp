@@ -12,12 +12,12 @@
 #include "indexer/store/index_catalogue.h"
 #include "indexer/store/index_store.h"
 #include "indexer/store/result_type.h"
-#include "indexer/store/symbol_key.h"
-#include "platform/file_trust.h"
-#include "platform/installed_torch.h"
-#include "platform/torch_version.h"
+#include "platform/files/file_trust.h"
+#include "pytorch/installed/installed_torch.h"
+#include "pytorch/installed/torch_version.h"
+#include "pytorch/symbols/symbol_key.h"
+#include "pytorch/symbols/symbol_name.h"
 #include "report/model/source_link.h"
-#include "report/model/symbol_name.h"
 
 namespace optrace {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstddef>
 
-#include "platform/glob.h"
+#include "platform/text/glob.h"
 
 namespace optrace {
 namespace {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "platform/json_reader.h"
+#include "platform/text/json_reader.h"
 
 namespace optrace {
 namespace {

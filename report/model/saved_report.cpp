@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/error.h"
-#include "platform/mapped_file.h"
-#include "platform/printable_text.h"
+#include "platform/files/mapped_file.h"
+#include "platform/text/printable_text.h"
 
 namespace optrace {
 

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "platform/json_reader.h"
+#include "platform/text/json_reader.h"
 #include "report/model/json_fields.h"
 
 namespace optrace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "platform/output_sink.h"
+#include "platform/files/output_sink.h"
 #include "report/model/report.h"
 
 namespace optrace {

@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "platform/printable_text.h"
+#include "platform/text/printable_text.h"
+#include "present/readable_numbers.h"
 #include "report/model/json_fields.h"
-#include "report/output/readable_numbers.h"
 
 namespace optrace {
 

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <string_view>
 
-#include "platform/json_writer.h"
+#include "platform/text/json_writer.h"
 #include "report/model/frame_time.h"
 
 namespace optrace {

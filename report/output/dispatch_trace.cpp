@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "platform/printable_text.h"
+#include "platform/text/printable_text.h"
 #include "report/model/json_fields.h"
 
 namespace optrace {

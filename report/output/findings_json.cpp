@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "platform/json_writer.h"
+#include "platform/text/json_writer.h"
 #include "report/model/frame_name.h"
 #include "report/output/findings_output.h"
 

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "present/terminal_text.h"
 #include "report/findings/findings.h"
-#include "report/output/terminal_text.h"
 
 namespace optrace {
 

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "present/readable_numbers.h"
 #include "report/model/frame_name.h"
 #include "report/output/findings_output.h"
-#include "report/output/readable_numbers.h"
 
 namespace optrace {
 namespace {

@@ -13,7 +13,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "platform/printable_text.h"
+#include "platform/text/printable_text.h"
+#include "present/readable_numbers.h"
+#include "pytorch/symbols/symbol_name.h"
 #include "report/model/attention_backends.h"
 #include "report/model/call_detail.h"
 #include "report/model/decisions.h"
@@ -25,9 +27,7 @@
 #include "report/model/process_names.h"
 #include "report/model/returned_values.h"
 #include "report/model/source_link.h"
-#include "report/model/symbol_name.h"
 #include "report/output/compilation_text.h"
-#include "report/output/readable_numbers.h"
 
 namespace optrace {
 namespace {

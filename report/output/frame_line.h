@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "present/file_links.h"
 #include "report/model/report.h"
-#include "report/output/file_links.h"
 
 namespace optrace {
 

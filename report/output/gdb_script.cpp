@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "platform/json_writer.h"
-#include "platform/printable_text.h"
+#include "platform/text/json_writer.h"
+#include "platform/text/printable_text.h"
 #include "report/model/frame_name.h"
 #include "report/model/json_fields.h"
 #include "report/model/line_text.h"

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "report/output/markup_text.h"
+#include "present/markup_text.h"
 
 namespace optrace {
 

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "indexer/store/index_store.h"
-#include "platform/output_sink.h"
+#include "platform/files/output_sink.h"
 #include "report/findings/findings.h"
 #include "report/model/report.h"
 #include "report/output/page_excerpts.h"

@@ -4,9 +4,9 @@
 #include <string_view>
 #include <vector>
 
-#include "platform/output_sink.h"
+#include "platform/files/output_sink.h"
+#include "present/terminal_text.h"
 #include "report/output/frame_line.h"
-#include "report/output/terminal_text.h"
 
 namespace optrace {
 

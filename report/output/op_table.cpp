@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "platform/printable_text.h"
+#include "platform/text/printable_text.h"
 #include "report/summary/op_usage.h"
 
 namespace optrace {

@@ -9,8 +9,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "present/compressed_text.h"
 #include "report/model/report.h"
-#include "report/output/compressed_text.h"
 #include "report/output/page_excerpts.h"
 #include "report/output/page_texts.h"
 

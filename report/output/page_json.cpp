@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <string_view>
 
-#include "platform/json_writer.h"
-#include "platform/printable_text.h"
+#include "platform/text/json_writer.h"
+#include "platform/text/printable_text.h"
 
 namespace optrace {
 namespace {

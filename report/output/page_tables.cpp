@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "pytorch/names/function_roles.h"
 #include "report/output/line_layout.h"
 #include "report/output/report_header.h"
 #include "report/summary/library_usage.h"
 #include "report/summary/op_usage.h"
 #include "report/summary/own_lines.h"
-#include "tracer/probes/function_roles.h"
 
 namespace optrace {
 namespace {

@@ -12,11 +12,11 @@
 
 #include <fmt/format.h>
 
-#include "platform/printable_text.h"
+#include "platform/text/printable_text.h"
+#include "present/dot_text.h"
 #include "report/model/frame_name.h"
 #include "report/model/line_text.h"
 #include "report/model/walk_frames.h"
-#include "report/output/dot_text.h"
 
 namespace optrace {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <set>
 
-#include "platform/output_sink.h"
+#include "platform/files/output_sink.h"
 #include "report/model/report.h"
 
 namespace optrace {

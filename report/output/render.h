@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "indexer/store/index_store.h"
-#include "platform/output_sink.h"
+#include "platform/files/output_sink.h"
 #include "report/merge/merge.h"
 #include "report/model/report.h"
 #include "report/output/report_text.h"

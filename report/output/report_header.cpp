@@ -11,12 +11,12 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "platform/printable_text.h"
+#include "platform/text/printable_text.h"
+#include "present/readable_numbers.h"
 #include "report/model/json_fields.h"
 #include "report/model/process_names.h"
 #include "report/model/shortfalls.h"
 #include "report/output/line_layout.h"
-#include "report/output/readable_numbers.h"
 
 namespace optrace {
 namespace {

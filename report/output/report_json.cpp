@@ -10,7 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "platform/json_writer.h"
+#include "platform/text/json_writer.h"
 #include "report/model/layers.h"
 #include "report/model/shortfalls.h"
 #include "report/model/source_link.h"

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "platform/output_sink.h"
+#include "platform/files/output_sink.h"
 #include "report/model/report.h"
 
 namespace optrace {

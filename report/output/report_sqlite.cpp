@@ -14,8 +14,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "platform/json_writer.h"
-#include "platform/printable_text.h"
+#include "platform/text/json_writer.h"
+#include "platform/text/printable_text.h"
+#include "present/sqlite_database.h"
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
 #include "report/model/json_fields.h"
@@ -23,7 +24,6 @@
 #include "report/model/source_link.h"
 #include "report/model/walk_frames.h"
 #include "report/output/detail_json.h"
-#include "report/output/sqlite_database.h"
 #include "report/summary/op_usage.h"
 
 namespace optrace {

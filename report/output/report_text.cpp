@@ -12,13 +12,13 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "platform/printable_text.h"
+#include "platform/text/printable_text.h"
+#include "pytorch/symbols/symbol_name.h"
 #include "report/model/frame_name.h"
 #include "report/model/json_fields.h"
 #include "report/model/line_text.h"
 #include "report/model/own_code.h"
 #include "report/model/source_link.h"
-#include "report/model/symbol_name.h"
 #include "report/model/tensor_detail.h"
 #include "report/output/failures.h"
 #include "report/output/frame_line.h"

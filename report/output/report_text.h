@@ -4,11 +4,11 @@
 #include <filesystem>
 #include <vector>
 
-#include "platform/output_sink.h"
+#include "platform/files/output_sink.h"
+#include "present/terminal_text.h"
 #include "report/findings/findings.h"
 #include "report/model/report.h"
 #include "report/output/html_page.h"
-#include "report/output/terminal_text.h"
 
 namespace optrace {
 

@@ -8,7 +8,7 @@
 #include <system_error>
 
 #include "platform/error.h"
-#include "platform/mapped_file.h"
+#include "platform/files/mapped_file.h"
 
 namespace optrace {
 namespace {

@@ -11,8 +11,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "platform/child_process.h"
-#include "platform/printable_text.h"
+#include "platform/process/child_process.h"
+#include "platform/text/printable_text.h"
 #include "report/model/json_fields.h"
 #include "report/output/line_layout.h"
 #include "report/output/report_header.h"

@@ -12,11 +12,11 @@
 
 #include <fmt/format.h>
 
-#include "platform/printable_text.h"
+#include "platform/text/printable_text.h"
+#include "present/readable_numbers.h"
 #include "report/findings/findings.h"
 #include "report/model/json_fields.h"
 #include "report/output/compilation_text.h"
-#include "report/output/readable_numbers.h"
 #include "report/output/report_header.h"
 #include "report/output/suggested_commands.h"
 #include "report/summary/fused_kernels.h"

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "present/terminal_text.h"
 #include "report/model/tensor_journal.h"
-#include "report/output/terminal_text.h"
 #include "report/tensors/variable_story.h"
 
 namespace optrace {

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "platform/printable_text.h"
-#include "report/output/readable_numbers.h"
+#include "platform/text/printable_text.h"
+#include "present/readable_numbers.h"
 #include "report/output/tensors_output.h"
 
 namespace optrace {

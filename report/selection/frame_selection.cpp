@@ -9,13 +9,13 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "platform/child_process.h"
 #include "platform/error.h"
-#include "platform/glob.h"
+#include "platform/process/child_process.h"
+#include "platform/text/glob.h"
+#include "pytorch/names/name_patterns.h"
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
 #include "report/model/json_fields.h"
-#include "report/model/name_patterns.h"
 #include "report/model/walk_frames.h"
 
 namespace optrace {

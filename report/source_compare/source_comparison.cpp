@@ -11,10 +11,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "platform/glob.h"
-#include "report/model/name_patterns.h"
+#include "platform/text/glob.h"
+#include "pytorch/names/name_patterns.h"
+#include "pytorch/symbols/symbol_name.h"
 #include "report/model/source_link.h"
-#include "report/model/symbol_name.h"
 
 namespace optrace {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "platform/json_writer.h"
-#include "report/model/json_or_null.h"
+#include "platform/text/json_writer.h"
+#include "present/json_or_null.h"
 #include "report/source_compare/source_comparison_output.h"
 
 namespace optrace {

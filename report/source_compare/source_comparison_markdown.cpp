@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "platform/printable_text.h"
+#include "platform/text/printable_text.h"
 #include "report/source_compare/source_comparison_output.h"
 
 namespace optrace {

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "report/output/terminal_text.h"
+#include "present/terminal_text.h"
 #include "report/source_compare/source_comparison.h"
 
 namespace optrace {

@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "platform/printable_text.h"
-#include "report/model/symbol_name.h"
+#include "platform/text/printable_text.h"
+#include "pytorch/symbols/symbol_name.h"
 #include "report/source_compare/source_comparison_output.h"
 
 namespace optrace {

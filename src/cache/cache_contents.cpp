@@ -15,11 +15,11 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#include "platform/cache_folders.h"
-#include "platform/descriptor.h"
 #include "platform/error.h"
-#include "platform/interrupt.h"
-#include "platform/private_folder.h"
+#include "platform/files/cache_folders.h"
+#include "platform/files/descriptor.h"
+#include "platform/files/private_folder.h"
+#include "platform/process/interrupt.h"
 
 namespace optrace {
 namespace {

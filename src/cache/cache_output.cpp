@@ -5,10 +5,10 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include "platform/json_writer.h"
-#include "platform/printable_text.h"
-#include "platform/private_folder.h"
-#include "report/output/readable_numbers.h"
+#include "platform/files/private_folder.h"
+#include "platform/text/json_writer.h"
+#include "platform/text/printable_text.h"
+#include "present/readable_numbers.h"
 
 namespace optrace {
 namespace {

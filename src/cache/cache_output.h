@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "report/output/terminal_text.h"
+#include "present/terminal_text.h"
 #include "src/cache/cache_contents.h"
 
 namespace optrace {

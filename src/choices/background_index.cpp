@@ -16,7 +16,7 @@
 
 #include "indexer/sources/work_folder.h"
 #include "platform/error.h"
-#include "platform/installed_torch.h"
+#include "pytorch/installed/installed_torch.h"
 
 namespace optrace {
 namespace {

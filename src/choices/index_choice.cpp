@@ -9,7 +9,7 @@
 #include "indexer/making/on_demand.h"
 #include "indexer/store/index_catalogue.h"
 #include "platform/error.h"
-#include "platform/printable_text.h"
+#include "platform/text/printable_text.h"
 #include "report/merge/trace_index.h"
 #include "report/model/json_fields.h"
 #include "report/model/source_link.h"

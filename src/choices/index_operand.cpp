@@ -14,10 +14,10 @@
 #include "indexer/sources/source_fetch.h"
 #include "indexer/sources/source_tree.h"
 #include "indexer/store/index_catalogue.h"
-#include "platform/child_process.h"
 #include "platform/error.h"
-#include "platform/installed_torch.h"
-#include "platform/printable_text.h"
+#include "platform/process/child_process.h"
+#include "platform/text/printable_text.h"
+#include "pytorch/installed/installed_torch.h"
 #include "report/model/source_link.h"
 #include "src/choices/python_choice.h"
 

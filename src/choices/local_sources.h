@@ -6,8 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "present/file_links.h"
 #include "report/model/report.h"
-#include "report/output/file_links.h"
 #include "report/output/source_copies.h"
 #include "src/choices/index_choice.h"
 

@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #include "platform/error.h"
-#include "platform/file_trust.h"
-#include "platform/installation.h"
-#include "platform/installed_torch.h"
-#include "platform/printable_text.h"
+#include "platform/files/file_trust.h"
+#include "platform/files/installation.h"
+#include "platform/text/printable_text.h"
+#include "pytorch/installed/installed_torch.h"
 
 namespace optrace {
 namespace {

@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/error.h"
-#include "platform/interrupt.h"
-#include "platform/json_writer.h"
-#include "platform/output_file.h"
+#include "platform/files/output_file.h"
+#include "platform/process/interrupt.h"
+#include "platform/text/json_writer.h"
 #include "report/model/known_results.h"
 #include "src/commands/command.h"
 #include "src/commands/kept_traces.h"

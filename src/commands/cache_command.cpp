@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "platform/error.h"
-#include "platform/interrupt.h"
-#include "platform/private_folder.h"
+#include "platform/files/private_folder.h"
+#include "platform/process/interrupt.h"
 #include "src/cache/cache_contents.h"
 #include "src/cache/cache_output.h"
 #include "src/commands/command.h"

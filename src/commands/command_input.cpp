@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/error.h"
-#include "platform/printable_text.h"
+#include "platform/text/printable_text.h"
 #include "report/merge/join.h"
 #include "report/merge/merge.h"
 #include "report/merge/trace_index.h"

@@ -12,8 +12,8 @@
 #include <fmt/format.h>
 
 #include "platform/error.h"
-#include "platform/output_file.h"
-#include "platform/output_sink.h"
+#include "platform/files/output_file.h"
+#include "platform/files/output_sink.h"
 #include "report/compare/baseline.h"
 #include "report/compare/compare.h"
 #include "report/compare/comparison_output.h"

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "platform/error.h"
-#include "platform/interrupt.h"
-#include "platform/progress_display.h"
+#include "platform/process/interrupt.h"
+#include "present/progress_display.h"
 #include "src/commands/command.h"
 #include "src/doctor/build_checks.h"
 #include "src/doctor/doctor_output.h"

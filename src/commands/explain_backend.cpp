@@ -8,7 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "platform/error.h"
-#include "platform/printable_text.h"
+#include "platform/text/printable_text.h"
 #include "report/explain/explain.h"
 #include "report/locate/op_spelling.h"
 #include "src/commands/command_input.h"

@@ -12,8 +12,8 @@
 #include <fmt/ranges.h>
 
 #include "platform/error.h"
-#include "platform/interrupt.h"
-#include "platform/printable_text.h"
+#include "platform/process/interrupt.h"
+#include "platform/text/printable_text.h"
 #include "report/explain/explain.h"
 #include "report/explain/explain_output.h"
 #include "report/explain/why_not_output.h"

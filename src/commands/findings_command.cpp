@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "platform/interrupt.h"
+#include "platform/process/interrupt.h"
 #include "report/merge/merge.h"
 #include "report/merge/trace_index.h"
 #include "report/output/findings_output.h"

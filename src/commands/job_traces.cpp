@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 
 #include "platform/error.h"
-#include "platform/interrupt.h"
-#include "platform/progress_display.h"
+#include "platform/process/interrupt.h"
+#include "present/progress_display.h"
 #include "report/merge/trace_merge.h"
 
 namespace optrace {

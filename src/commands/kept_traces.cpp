@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "platform/cache_folders.h"
 #include "platform/error.h"
-#include "platform/private_folder.h"
+#include "platform/files/cache_folders.h"
+#include "platform/files/private_folder.h"
 #include "src/terminal/standard_output.h"
 
 namespace optrace {

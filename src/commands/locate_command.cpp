@@ -15,12 +15,12 @@
 #include <unistd.h>
 
 #include "platform/error.h"
-#include "platform/interrupt.h"
+#include "platform/process/interrupt.h"
+#include "pytorch/symbols/symbol_name.h"
 #include "report/locate/locate.h"
 #include "report/locate/locate_output.h"
 #include "report/locate/locate_query.h"
 #include "report/model/source_link.h"
-#include "report/model/symbol_name.h"
 #include "src/choices/index_choice.h"
 #include "src/choices/local_sources.h"
 #include "src/choices/python_inspection.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "platform/error.h"
-#include "platform/interrupt.h"
+#include "platform/process/interrupt.h"
 #include "src/choices/index_choice.h"
 #include "src/commands/command.h"
 #include "src/language_server/language_server.h"

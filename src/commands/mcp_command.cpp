@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "platform/error.h"
-#include "platform/installation.h"
+#include "platform/files/installation.h"
 #include "src/choices/python_choice.h"
 #include "src/commands/command.h"
 

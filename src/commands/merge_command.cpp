@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "platform/interrupt.h"
-#include "platform/output_file.h"
+#include "platform/files/output_file.h"
+#include "platform/process/interrupt.h"
 #include "src/commands/command.h"
 #include "src/commands/job_traces.h"
 #include "tracer/trace/trace.h"

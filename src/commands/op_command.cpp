@@ -16,10 +16,10 @@
 #include <fmt/ranges.h>
 
 #include "platform/error.h"
-#include "platform/interrupt.h"
-#include "platform/output_file.h"
-#include "platform/printable_text.h"
-#include "platform/progress_display.h"
+#include "platform/files/output_file.h"
+#include "platform/process/interrupt.h"
+#include "platform/text/printable_text.h"
+#include "present/progress_display.h"
 #include "report/locate/locate.h"
 #include "report/locate/op_spelling.h"
 #include "report/locate/source_indexes.h"

@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 #include <sys/wait.h>
 
-#include "platform/child_process.h"
-#include "platform/interrupt.h"
-#include "platform/progress_display.h"
+#include "platform/process/child_process.h"
+#include "platform/process/interrupt.h"
+#include "present/progress_display.h"
 #include "src/choices/python_choice.h"
 
 namespace optrace {

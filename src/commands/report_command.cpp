@@ -14,10 +14,10 @@
 #include <fmt/format.h>
 
 #include "platform/error.h"
-#include "platform/interrupt.h"
-#include "platform/output_file.h"
-#include "platform/output_sink.h"
-#include "platform/printable_text.h"
+#include "platform/files/output_file.h"
+#include "platform/files/output_sink.h"
+#include "platform/process/interrupt.h"
+#include "platform/text/printable_text.h"
 #include "report/merge/merge.h"
 #include "report/merge/timeline.h"
 #include "report/merge/trace_index.h"

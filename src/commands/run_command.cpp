@@ -20,10 +20,10 @@
 #include <nlohmann/json.hpp>
 #include <sys/wait.h>
 
-#include "platform/child_process.h"
 #include "platform/error.h"
-#include "platform/interrupt.h"
-#include "platform/output_file.h"
+#include "platform/files/output_file.h"
+#include "platform/process/child_process.h"
+#include "platform/process/interrupt.h"
 #include "report/model/known_results.h"
 #include "src/choices/index_choice.h"
 #include "src/choices/python_choice.h"

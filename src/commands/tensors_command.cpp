@@ -13,9 +13,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "platform/child_process.h"
 #include "platform/error.h"
-#include "platform/printable_text.h"
+#include "platform/process/child_process.h"
+#include "platform/text/printable_text.h"
 #include "report/model/json_fields.h"
 #include "report/output/tensors_output.h"
 #include "src/commands/command.h"

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "platform/error.h"
-#include "platform/printable_text.h"
+#include "platform/text/printable_text.h"
 #include "report/locate/op_spelling.h"
 #include "report/locate/source_indexes.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "platform/installed_torch.h"
+#include "pytorch/installed/installed_torch.h"
 #include "src/doctor/doctor_check.h"
 
 namespace optrace {

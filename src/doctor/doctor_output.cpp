@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "platform/json_writer.h"
-#include "platform/printable_text.h"
+#include "platform/text/json_writer.h"
+#include "platform/text/printable_text.h"
 
 namespace optrace {
 namespace {

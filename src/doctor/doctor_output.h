@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "report/output/terminal_text.h"
+#include "present/terminal_text.h"
 #include "src/doctor/doctor_check.h"
 
 namespace optrace {

@@ -9,9 +9,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "platform/installation.h"
-#include "platform/private_folder.h"
-#include "report/output/readable_numbers.h"
+#include "platform/files/installation.h"
+#include "platform/files/private_folder.h"
+#include "present/readable_numbers.h"
 #include "src/cache/cache_contents.h"
 #include "src/terminal/terminal.h"
 #include "tracer/attach/attach_refusal.h"

@@ -6,10 +6,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "platform/child_process.h"
-#include "platform/torch_version.h"
+#include "platform/elf/module_symbols.h"
+#include "platform/process/child_process.h"
+#include "pytorch/installed/torch_version.h"
 #include "src/choices/index_choice.h"
-#include "tracer/elf/module_symbols.h"
 #include "tracer/launch/target_description.h"
 
 namespace optrace {

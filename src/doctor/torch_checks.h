@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "platform/installed_torch.h"
+#include "pytorch/installed/installed_torch.h"
 #include "src/choices/python_choice.h"
 #include "src/doctor/doctor_check.h"
 

@@ -15,11 +15,11 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "platform/child_process.h"
-#include "platform/descriptor.h"
-#include "platform/interrupt.h"
-#include "platform/running_process.h"
-#include "report/output/readable_numbers.h"
+#include "platform/files/descriptor.h"
+#include "platform/process/child_process.h"
+#include "platform/process/interrupt.h"
+#include "platform/process/running_process.h"
+#include "present/readable_numbers.h"
 #include "tracer/attach/attach.h"
 #include "tracer/launch/op_tracer.h"
 

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "platform/error.h"
-#include "platform/json_reader.h"
-#include "report/output/hyperlink_format.h"
+#include "platform/text/json_reader.h"
+#include "present/hyperlink_format.h"
 #include "src/language_server/text_position.h"
 
 namespace optrace {

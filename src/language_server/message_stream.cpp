@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "platform/error.h"
-#include "platform/interrupt.h"
-#include "platform/json_writer.h"
-#include "platform/printable_text.h"
+#include "platform/process/interrupt.h"
+#include "platform/text/json_writer.h"
+#include "platform/text/printable_text.h"
 #include "src/terminal/standard_output.h"
 
 namespace optrace {

@@ -1,6 +1,6 @@
 #include "src/terminal/command_output.h"
 
-#include "platform/printable_text.h"
+#include "platform/text/printable_text.h"
 #include "src/terminal/pager.h"
 #include "src/terminal/standard_output.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "platform/output_file.h"
+#include "platform/files/output_file.h"
 
 namespace optrace {
 

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "platform/error.h"
-#include "platform/printable_text.h"
+#include "platform/text/printable_text.h"
 
 namespace optrace {
 

@@ -7,10 +7,10 @@
 
 #include <fmt/format.h>
 
-#include "platform/child_process.h"
 #include "platform/error.h"
-#include "platform/interrupt.h"
-#include "platform/printable_text.h"
+#include "platform/process/child_process.h"
+#include "platform/process/interrupt.h"
+#include "platform/text/printable_text.h"
 #include "src/terminal/command_words.h"
 #include "src/terminal/standard_output.h"
 

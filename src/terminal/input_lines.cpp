@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "platform/error.h"
-#include "platform/interrupt.h"
+#include "platform/process/interrupt.h"
 
 namespace optrace {
 namespace {

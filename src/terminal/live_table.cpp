@@ -7,7 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "platform/printable_text.h"
+#include "platform/text/printable_text.h"
 
 namespace optrace {
 

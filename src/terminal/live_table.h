@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "platform/progress_display.h"
+#include "present/progress_display.h"
 #include "tracer/attach/attach.h"
 
 namespace optrace {

@@ -12,11 +12,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "platform/child_process.h"
-#include "platform/descriptor.h"
 #include "platform/error.h"
-#include "platform/interrupt.h"
-#include "platform/printable_text.h"
+#include "platform/files/descriptor.h"
+#include "platform/process/child_process.h"
+#include "platform/process/interrupt.h"
+#include "platform/text/printable_text.h"
 #include "src/terminal/command_words.h"
 #include "src/terminal/standard_output.h"
 

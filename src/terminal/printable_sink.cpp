@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "platform/printable_text.h"
+#include "platform/text/printable_text.h"
 
 namespace optrace {
 

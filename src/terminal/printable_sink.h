@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "platform/output_sink.h"
+#include "platform/files/output_sink.h"
 
 namespace optrace {
 

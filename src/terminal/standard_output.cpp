@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "platform/error.h"
-#include "platform/printable_text.h"
+#include "platform/text/printable_text.h"
 
 namespace optrace {
 namespace {

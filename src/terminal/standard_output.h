@@ -5,8 +5,8 @@
 namespace optrace {
 
 // All terminal output of optrace goes through these functions, except progress
-// (platform/progress_display.h). They make it harmless to the terminal and to a CI runner, whatever
-// names and paths it contains (platform/printable_text.h).
+// (present/progress_display.h). They make it harmless to the terminal and to a CI runner, whatever
+// names and paths it contains (platform/text/printable_text.h).
 
 /// Writes all of `text`. Returns false if the reader has closed its end (`optrace conv2d | head
 /// -1`), which is not an error. Throws Error(usage) if standard output is closed, Error(failed) if

@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "report/output/file_links.h"
-#include "report/output/terminal_text.h"
+#include "present/file_links.h"
+#include "present/terminal_text.h"
 
 namespace optrace {
 

@@ -5,12 +5,12 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "platform/printable_text.h"
+#include "platform/text/printable_text.h"
+#include "present/readable_numbers.h"
 #include "report/model/dispatch_detail.h"
 #include "report/model/frame_time.h"
 #include "report/model/json_fields.h"
 #include "report/output/frame_line.h"
-#include "report/output/readable_numbers.h"
 
 namespace optrace {
 namespace {

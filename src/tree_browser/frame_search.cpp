@@ -8,7 +8,7 @@
 #include <strings.h>
 
 #include "platform/error.h"
-#include "platform/printable_text.h"
+#include "platform/text/printable_text.h"
 
 namespace optrace {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "report/output/terminal_text.h"
+#include "present/terminal_text.h"
 
 namespace optrace {
 namespace {

@@ -20,8 +20,8 @@
 #undef lines
 
 #include "platform/error.h"
-#include "platform/interrupt.h"
-#include "platform/printable_text.h"
+#include "platform/process/interrupt.h"
+#include "platform/text/printable_text.h"
 
 namespace optrace {
 namespace {

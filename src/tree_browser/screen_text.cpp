@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <langinfo.h>
 
-#include "platform/printable_text.h"
+#include "platform/text/printable_text.h"
 
 namespace optrace {
 namespace {

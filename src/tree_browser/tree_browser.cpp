@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "platform/error.h"
-#include "platform/printable_text.h"
+#include "platform/text/printable_text.h"
 #include "src/terminal/editor.h"
 #include "src/tree_browser/keys.h"
 #include "src/tree_browser/screen.h"

@@ -2,8 +2,8 @@
 
 #include <string>
 
+#include "present/file_links.h"
 #include "report/model/report.h"
-#include "report/output/file_links.h"
 
 namespace optrace {
 

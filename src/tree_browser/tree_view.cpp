@@ -6,12 +6,12 @@
 
 #include <fmt/format.h>
 
-#include "platform/printable_text.h"
+#include "platform/text/printable_text.h"
+#include "present/readable_numbers.h"
+#include "present/terminal_text.h"
 #include "report/model/json_fields.h"
 #include "report/output/frame_line.h"
 #include "report/output/line_layout.h"
-#include "report/output/readable_numbers.h"
-#include "report/output/terminal_text.h"
 #include "src/tree_browser/frame_details.h"
 #include "src/tree_browser/text_page.h"
 

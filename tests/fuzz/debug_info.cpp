@@ -1,6 +1,6 @@
 // Debug info (DWARF) of the libraries of a traced process. The input is an ELF file, whose build-id
 // is taken as the one that was traced.
-#include "tracer/elf/debug_info.h"
+#include "platform/elf/debug_info.h"
 
 #include "tests/fuzz/fuzz_input.h"
 

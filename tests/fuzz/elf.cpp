@@ -1,10 +1,10 @@
 // ELF files, such as the libraries of a traced process: names, bounds of functions, relocations,
 // and the code that is decoded to plan probes.
+#include "platform/elf/branch_targets.h"
+#include "platform/elf/dynamic_symbols.h"
+#include "platform/elf/module_symbols.h"
+#include "platform/elf/virtual_tables.h"
 #include "tests/fuzz/fuzz_input.h"
-#include "tracer/elf/branch_targets.h"
-#include "tracer/elf/dynamic_symbols.h"
-#include "tracer/elf/module_symbols.h"
-#include "tracer/elf/virtual_tables.h"
 #include "tracer/probes/probe_plan.h"
 
 using namespace optrace;

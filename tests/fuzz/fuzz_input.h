@@ -13,8 +13,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "platform/descriptor.h"
 #include "platform/error.h"
+#include "platform/files/descriptor.h"
 
 namespace optrace::fuzz {
 

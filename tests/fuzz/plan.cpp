@@ -4,8 +4,8 @@
 
 #include <xxhash.h>
 
+#include "platform/elf/branch_targets.h"
 #include "tests/fuzz/fuzz_input.h"
-#include "tracer/elf/branch_targets.h"
 #include "tracer/in_process/agent/probes/plan_reader.h"
 #include "tracer/probes/probe_plan.h"
 

@@ -1,5 +1,5 @@
 // /proc/PID/maps and /proc/PID/status.
-#include "platform/running_process.h"
+#include "platform/process/running_process.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace optrace;

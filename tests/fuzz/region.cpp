@@ -2,7 +2,7 @@
 // command's reads.
 #include <optional>
 
-#include "platform/private_folder.h"
+#include "platform/files/private_folder.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tracer/calltree/collector.h"
 #include "tracer/in_process/agent/interface/recording_format.h"

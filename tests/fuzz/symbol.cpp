@@ -1,6 +1,6 @@
 // Mangled and demangled names.
-#include "indexer/store/symbol_key.h"
-#include "report/model/symbol_name.h"
+#include "pytorch/symbols/symbol_key.h"
+#include "pytorch/symbols/symbol_name.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace optrace;

@@ -25,8 +25,8 @@
 
 #include "indexer/store/index_catalogue.h"
 #include "platform/error.h"
-#include "platform/interrupt.h"
-#include "platform/output_file.h"
+#include "platform/files/output_file.h"
+#include "platform/process/interrupt.h"
 #include "report/merge/merge.h"
 #include "report/model/report.h"
 #include "report/output/report_json.h"

@@ -35,9 +35,9 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "platform/child_process.h"
 #include "platform/error.h"
-#include "platform/private_folder.h"
+#include "platform/files/private_folder.h"
+#include "platform/process/child_process.h"
 #include "src/command_line/command_line.h"
 #include "tracer/calltree/call_tree.h"
 #include "tracer/calltree/recorded_trace.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "indexer/store/index_store.h"
-#include "indexer/store/symbol_key.h"
+#include "pytorch/symbols/symbol_key.h"
 
 int main(int argc, char** argv) {
   try {

@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "pytorch/names/function_roles.h"
 #include "tracer/calltree/call_tree.h"
-#include "tracer/probes/function_roles.h"
 
 namespace optrace {
 namespace {

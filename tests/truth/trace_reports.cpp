@@ -18,8 +18,8 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/error.h"
-#include "platform/interrupt.h"
-#include "platform/output_file.h"
+#include "platform/files/output_file.h"
+#include "platform/process/interrupt.h"
 #include "report/merge/merge.h"
 #include "report/model/report.h"
 #include "report/output/report_json.h"

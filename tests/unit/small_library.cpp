@@ -5,9 +5,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "platform/child_process.h"
-#include "platform/mapped_file.h"
-#include "tracer/elf/module_symbols.h"
+#include "platform/elf/module_symbols.h"
+#include "platform/files/mapped_file.h"
+#include "platform/process/child_process.h"
 
 namespace optrace::test {
 

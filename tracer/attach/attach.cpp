@@ -19,15 +19,15 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "platform/descriptor.h"
 #include "platform/error.h"
-#include "platform/file_trust.h"
-#include "platform/glob.h"
-#include "platform/installation.h"
-#include "platform/interrupt.h"
-#include "platform/private_folder.h"
-#include "platform/running_process.h"
-#include "platform/whole_file.h"
+#include "platform/files/descriptor.h"
+#include "platform/files/file_trust.h"
+#include "platform/files/installation.h"
+#include "platform/files/private_folder.h"
+#include "platform/files/whole_file.h"
+#include "platform/process/interrupt.h"
+#include "platform/process/running_process.h"
+#include "platform/text/glob.h"
 #include "tracer/attach/attach_target.h"
 #include "tracer/attach/listening.h"
 #include "tracer/attach/passed_descriptor.h"

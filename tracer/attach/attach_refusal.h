@@ -4,7 +4,7 @@
 #include <string>
 
 #include "platform/error.h"
-#include "platform/running_process.h"
+#include "platform/process/running_process.h"
 
 namespace optrace {
 

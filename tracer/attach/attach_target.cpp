@@ -19,11 +19,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "platform/running_process.h"
-#include "platform/torch_version.h"
-#include "tracer/elf/elf_text.h"
-#include "tracer/elf/processor.h"
-#include "tracer/elf/read_at.h"
+#include "platform/elf/elf_text.h"
+#include "platform/elf/processor.h"
+#include "platform/elf/read_at.h"
+#include "platform/process/running_process.h"
+#include "pytorch/installed/torch_version.h"
 
 namespace optrace {
 namespace {

@@ -14,9 +14,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "platform/descriptor.h"
-#include "platform/interrupt.h"
-#include "platform/private_folder.h"
+#include "platform/files/descriptor.h"
+#include "platform/files/private_folder.h"
+#include "platform/process/interrupt.h"
 
 namespace optrace {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "platform/descriptor.h"
-#include "platform/running_process.h"
+#include "platform/files/descriptor.h"
+#include "platform/process/running_process.h"
 #include "tracer/attach/stopped_thread.h"
 
 namespace optrace {

@@ -24,8 +24,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "platform/descriptor.h"
 #include "platform/error.h"
+#include "platform/files/descriptor.h"
 #include "tracer/attach/attach_target.h"
 #include "tracer/attach/thread_control.h"
 

@@ -9,7 +9,7 @@
 #include <sys/types.h>
 #include <sys/user.h>
 
-#include "platform/running_process.h"
+#include "platform/process/running_process.h"
 
 namespace optrace {
 

@@ -14,9 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "platform/interrupt.h"
-#include "platform/running_process.h"
-#include "platform/whole_file.h"
+#include "platform/files/whole_file.h"
+#include "platform/process/interrupt.h"
+#include "platform/process/running_process.h"
 
 namespace optrace {
 

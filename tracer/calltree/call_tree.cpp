@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "platform/error.h"
-#include "tracer/probes/function_roles.h"
+#include "pytorch/names/function_roles.h"
 
 namespace optrace {
 

@@ -5,7 +5,7 @@
 #include <iterator>
 #include <set>
 
-#include "tracer/elf/debug_file.h"
+#include "platform/elf/debug_file.h"
 
 namespace optrace {
 

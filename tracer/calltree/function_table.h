@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "tracer/elf/function_jumps.h"
+#include "platform/elf/function_jumps.h"
 #include "tracer/probes/probe_plan.h"
 #include "tracer/probes/process_map.h"
 #include "tracer/trace/recording.h"

@@ -7,11 +7,11 @@
 #include <string_view>
 #include <vector>
 
+#include "platform/elf/function_jumps.h"
+#include "pytorch/names/function_roles.h"
 #include "tracer/calltree/function_table.h"
 #include "tracer/calltree/path_functions.h"
 #include "tracer/calltree/tail_calls.h"
-#include "tracer/elf/function_jumps.h"
-#include "tracer/probes/function_roles.h"
 #include "tracer/trace/recording.h"
 #include "tracer/trace/trace.h"
 

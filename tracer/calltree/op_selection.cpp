@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <utility>
 
-#include "platform/glob.h"
-#include "tracer/probes/function_roles.h"
+#include "platform/text/glob.h"
+#include "pytorch/names/function_roles.h"
 
 namespace optrace {
 namespace {

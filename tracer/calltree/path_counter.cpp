@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "pytorch/names/function_roles.h"
 #include "tracer/calltree/counted_paths.h"
 #include "tracer/calltree/thread_counter.h"
-#include "tracer/probes/function_roles.h"
 
 namespace optrace {
 namespace {

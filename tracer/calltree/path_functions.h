@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "pytorch/names/function_roles.h"
 #include "tracer/calltree/call_tree.h"
-#include "tracer/probes/function_roles.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {

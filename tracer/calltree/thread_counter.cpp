@@ -5,8 +5,8 @@
 #include <cstring>
 #include <iterator>
 
+#include "pytorch/names/function_roles.h"
 #include "tracer/calltree/shared_region.h"
-#include "tracer/probes/function_roles.h"
 
 namespace optrace {
 namespace {

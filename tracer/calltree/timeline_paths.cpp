@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include "pytorch/names/function_roles.h"
 #include "tracer/calltree/call_observer.h"
 #include "tracer/calltree/call_tree.h"
 #include "tracer/calltree/path_counter.h"
 #include "tracer/calltree/path_functions.h"
-#include "tracer/probes/function_roles.h"
 
 namespace optrace {
 namespace {

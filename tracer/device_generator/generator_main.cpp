@@ -18,8 +18,8 @@
 #include <sys/prctl.h>
 
 #include "platform/error.h"
-#include "platform/libclang_loader.h"
-#include "platform/output_file.h"
+#include "platform/files/output_file.h"
+#include "platform/libclang/libclang_loader.h"
 #include "platform/programs.h"
 #include "tracer/device_generator/definition_writer.h"
 #include "tracer/device_generator/device_families.h"

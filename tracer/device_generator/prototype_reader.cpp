@@ -6,8 +6,8 @@
 
 #include <clang-c/Index.h>
 
-#include "platform/clang_text.h"
 #include "platform/error.h"
+#include "platform/libclang/clang_text.h"
 
 namespace optrace {
 namespace {

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "platform/cache_folders.h"
-#include "platform/private_folder.h"
-#include "platform/whole_file.h"
+#include "platform/files/cache_folders.h"
+#include "platform/files/private_folder.h"
+#include "platform/files/whole_file.h"
 
 namespace optrace {
 namespace {

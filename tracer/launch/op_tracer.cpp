@@ -19,14 +19,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "platform/child_process.h"
-#include "platform/descriptor.h"
+#include "platform/elf/processor.h"
 #include "platform/error.h"
-#include "platform/installation.h"
-#include "platform/interrupt.h"
-#include "platform/private_folder.h"
+#include "platform/files/descriptor.h"
+#include "platform/files/installation.h"
+#include "platform/files/private_folder.h"
+#include "platform/process/child_process.h"
+#include "platform/process/interrupt.h"
 #include "tracer/calltree/recorded_trace.h"
-#include "tracer/elf/processor.h"
 #include "tracer/launch/kept_generated_code.h"
 #include "tracer/launch/protocol.h"
 #include "tracer/launch/target_agents.h"

@@ -14,7 +14,7 @@
 #include <sys/un.h>
 
 #include "platform/error.h"
-#include "platform/interrupt.h"
+#include "platform/process/interrupt.h"
 #include "tracer/launch/protocol.h"
 
 namespace optrace {

@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <sys/types.h>
 
-#include "platform/descriptor.h"
 #include "platform/error.h"
+#include "platform/files/descriptor.h"
 #include "tracer/launch/target_messages.h"
 
 namespace optrace {

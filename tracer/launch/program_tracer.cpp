@@ -26,14 +26,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "platform/child_process.h"
-#include "platform/descriptor.h"
 #include "platform/error.h"
-#include "platform/installation.h"
-#include "platform/installed_torch.h"
-#include "platform/interrupt.h"
-#include "platform/private_folder.h"
-#include "platform/signal_forwarder.h"
+#include "platform/files/descriptor.h"
+#include "platform/files/installation.h"
+#include "platform/files/private_folder.h"
+#include "platform/process/child_process.h"
+#include "platform/process/interrupt.h"
+#include "platform/process/signal_forwarder.h"
+#include "pytorch/installed/installed_torch.h"
 #include "tracer/launch/program_socket.h"
 #include "tracer/launch/protocol.h"
 #include "tracer/launch/sealed_copy.h"

@@ -14,7 +14,7 @@
 #include <xxhash.h>
 
 #include "platform/error.h"
-#include "platform/whole_file.h"
+#include "platform/files/whole_file.h"
 
 namespace optrace {
 namespace {

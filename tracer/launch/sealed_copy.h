@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "platform/descriptor.h"
+#include "platform/files/descriptor.h"
 
 namespace optrace {
 

@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 
 #include "platform/error.h"
-#include "platform/printable_text.h"
+#include "platform/text/printable_text.h"
 #include "tracer/launch/target_messages.h"
 
 namespace optrace {

@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include "platform/error.h"
-#include "platform/json_reader.h"
-#include "platform/printable_text.h"
+#include "platform/text/json_reader.h"
+#include "platform/text/printable_text.h"
 #include "tracer/launch/protocol.h"
 
 namespace optrace {

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "platform/error.h"
-#include "platform/installation.h"
+#include "platform/files/installation.h"
 #include "tracer/launch/kept_generated_code.h"
 #include "tracer/launch/protocol.h"
 #include "tracer/launch/target_description.h"

@@ -9,9 +9,9 @@
 #include <unordered_set>
 #include <vector>
 
-#include "platform/mapped_file.h"
-#include "tracer/elf/branch_targets.h"
-#include "tracer/elf/module_symbols.h"
+#include "platform/elf/branch_targets.h"
+#include "platform/elf/module_symbols.h"
+#include "platform/files/mapped_file.h"
 #include "tracer/in_process/agent/interface/plan_format.h"
 #include "tracer/probes/return_sites.h"
 

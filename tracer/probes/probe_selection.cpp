@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 #include <pthread.h>
 
-#include "platform/ascii_text.h"
-#include "tracer/probes/function_roles.h"
+#include "platform/text/ascii_text.h"
+#include "pytorch/names/function_roles.h"
 
 namespace optrace {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tracer/elf/module_symbols.h"
+#include "platform/elf/module_symbols.h"
 #include "tracer/in_process/agent/interface/plan_format.h"
 
 namespace optrace {

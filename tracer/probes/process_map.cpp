@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "platform/error.h"
-#include "platform/running_process.h"
+#include "platform/process/running_process.h"
 
 namespace optrace {
 

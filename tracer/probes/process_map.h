@@ -9,8 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "platform/descriptor.h"
-#include "tracer/elf/module_symbols.h"
+#include "platform/elf/module_symbols.h"
+#include "platform/files/descriptor.h"
 #include "tracer/trace/recording.h"
 
 namespace optrace {

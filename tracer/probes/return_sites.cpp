@@ -9,11 +9,11 @@
 
 #include <Zydis/Zydis.h>
 
-#include "tracer/elf/address_filter.h"
-#include "tracer/elf/branch_targets.h"
-#include "tracer/elf/function_jumps.h"
-#include "tracer/elf/near_branches.h"
-#include "tracer/elf/result_use.h"
+#include "platform/elf/address_filter.h"
+#include "platform/elf/branch_targets.h"
+#include "platform/elf/function_jumps.h"
+#include "platform/elf/near_branches.h"
+#include "platform/elf/result_use.h"
 
 namespace optrace {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tracer/elf/module_symbols.h"
+#include "platform/elf/module_symbols.h"
 
 namespace optrace {
 

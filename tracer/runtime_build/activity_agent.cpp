@@ -8,10 +8,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "platform/cache_folders.h"
-#include "platform/installation.h"
-#include "platform/json_reader.h"
-#include "platform/torch_version.h"
+#include "platform/files/cache_folders.h"
+#include "platform/files/installation.h"
+#include "platform/text/json_reader.h"
+#include "pytorch/installed/torch_version.h"
 #include "tracer/device_generator/device_families.h"
 #include "tracer/runtime_build/cuda_headers.h"
 #include "tracer/runtime_build/device_libraries.h"

@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 
 #include "platform/error.h"
-#include "platform/file_trust.h"
-#include "platform/whole_file.h"
+#include "platform/files/file_trust.h"
+#include "platform/files/whole_file.h"
 #include "tracer/runtime_build/build_steps.h"
 
 namespace optrace {

@@ -13,10 +13,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "platform/child_process.h"
-#include "platform/descriptor.h"
 #include "platform/error.h"
-#include "platform/whole_file.h"
+#include "platform/files/descriptor.h"
+#include "platform/files/whole_file.h"
+#include "platform/process/child_process.h"
 
 namespace optrace {
 namespace {

@@ -16,11 +16,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "platform/descriptor.h"
 #include "platform/error.h"
-#include "platform/file_trust.h"
-#include "platform/interrupt.h"
-#include "platform/whole_file.h"
+#include "platform/files/descriptor.h"
+#include "platform/files/file_trust.h"
+#include "platform/files/whole_file.h"
+#include "platform/process/interrupt.h"
 #include "tracer/runtime_build/build_inputs.h"
 #include "tracer/runtime_build/cached_folder.h"
 

@@ -13,7 +13,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "platform/private_folder.h"
+#include "platform/files/private_folder.h"
 #include "tracer/runtime_build/build_steps.h"
 #include "tracer/runtime_build/prebuilt.h"
 

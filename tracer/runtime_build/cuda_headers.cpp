@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "platform/installation.h"
+#include "platform/files/installation.h"
 
 namespace optrace {
 namespace {

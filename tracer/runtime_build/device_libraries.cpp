@@ -8,10 +8,10 @@
 #include <fmt/format.h>
 #include <generator_source.h>
 
+#include "platform/elf/dynamic_symbols.h"
 #include "platform/error.h"
-#include "platform/installation.h"
-#include "platform/whole_file.h"
-#include "tracer/elf/dynamic_symbols.h"
+#include "platform/files/installation.h"
+#include "platform/files/whole_file.h"
 
 namespace optrace {
 namespace {

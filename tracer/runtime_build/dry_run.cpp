@@ -14,9 +14,9 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/error.h"
-#include "platform/installed_torch.h"
-#include "platform/json_reader.h"
-#include "platform/torch_version.h"
+#include "platform/text/json_reader.h"
+#include "pytorch/installed/installed_torch.h"
+#include "pytorch/installed/torch_version.h"
 #include "tracer/emulated_device/gpu_model.h"
 #include "tracer/emulated_device/library_versions.h"
 

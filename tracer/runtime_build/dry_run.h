@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "platform/running_process.h"
+#include "platform/process/running_process.h"
 #include "tracer/runtime_build/emulated_device_build.h"
 #include "tracer/trace/trace.h"
 

@@ -12,13 +12,13 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "platform/cache_folders.h"
+#include "platform/elf/dynamic_symbols.h"
 #include "platform/error.h"
-#include "platform/installation.h"
-#include "platform/json_reader.h"
-#include "platform/mapped_file.h"
-#include "platform/torch_version.h"
-#include "tracer/elf/dynamic_symbols.h"
+#include "platform/files/cache_folders.h"
+#include "platform/files/installation.h"
+#include "platform/files/mapped_file.h"
+#include "platform/text/json_reader.h"
+#include "pytorch/installed/torch_version.h"
 
 namespace optrace {
 namespace {

@@ -25,12 +25,12 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "platform/elf/dynamic_symbols.h"
 #include "platform/error.h"
-#include "platform/interrupt.h"
-#include "platform/torch_version.h"
-#include "platform/whole_file.h"
+#include "platform/files/whole_file.h"
+#include "platform/process/interrupt.h"
+#include "pytorch/installed/torch_version.h"
 #include "tracer/device_generator/device_families.h"
-#include "tracer/elf/dynamic_symbols.h"
 #include "tracer/runtime_build/activity_agent.h"
 #include "tracer/runtime_build/built_for_torch.h"
 #include "tracer/runtime_build/cuda_calls_agent.h"

@@ -11,9 +11,9 @@
 #include <zstd.h>
 
 #include "platform/error.h"
-#include "platform/installation.h"
-#include "platform/json_reader.h"
-#include "platform/whole_file.h"
+#include "platform/files/installation.h"
+#include "platform/files/whole_file.h"
+#include "platform/text/json_reader.h"
 #include "tracer/runtime_build/cached_folder.h"
 
 namespace optrace {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "platform/private_folder.h"
+#include "platform/files/private_folder.h"
 
 namespace optrace {
 

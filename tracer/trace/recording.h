@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "platform/mapped_file.h"
+#include "platform/files/mapped_file.h"
 #include "tracer/in_process/agent/interface/recording_format.h"
 #include "tracer/trace/python_positions.h"
 #include "tracer/trace/trace.h"

@@ -14,10 +14,10 @@
 #include <zstd.h>
 
 #include "platform/error.h"
-#include "platform/json_reader.h"
-#include "platform/json_writer.h"
-#include "platform/mapped_file.h"
-#include "platform/output_file.h"
+#include "platform/files/mapped_file.h"
+#include "platform/files/output_file.h"
+#include "platform/text/json_reader.h"
+#include "platform/text/json_writer.h"
 #include "tracer/trace/trace_format.h"
 
 namespace optrace {

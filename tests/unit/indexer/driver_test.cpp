@@ -9,8 +9,8 @@
 #include <catch2/catch.hpp>
 
 #include "platform/error.h"
-#include "platform/interrupt.h"
-#include "platform/private_folder.h"
+#include "platform/files/private_folder.h"
+#include "platform/process/interrupt.h"
 
 using namespace optrace;
 

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "platform/error.h"
-#include "platform/private_folder.h"
+#include "platform/files/private_folder.h"
 
 using namespace optrace;
 

@@ -8,7 +8,7 @@
 #include <catch2/catch.hpp>
 
 #include "platform/error.h"
-#include "platform/private_folder.h"
+#include "platform/files/private_folder.h"
 
 using namespace optrace;
 

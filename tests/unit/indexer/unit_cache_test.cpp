@@ -8,8 +8,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "platform/private_folder.h"
-#include "platform/whole_file.h"
+#include "platform/files/private_folder.h"
+#include "platform/files/whole_file.h"
 
 using namespace optrace;
 

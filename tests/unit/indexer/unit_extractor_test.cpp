@@ -14,8 +14,8 @@
 
 #include "indexer/frontend/driver.h"
 #include "indexer/frontend/worker_protocol.h"
-#include "indexer/store/symbol_key.h"
-#include "platform/private_folder.h"
+#include "platform/files/private_folder.h"
+#include "pytorch/symbols/symbol_key.h"
 
 using namespace optrace;
 

@@ -14,13 +14,13 @@
 #include "indexer/wheel/generated_code.h"
 #include "indexer/wheel/source_match.h"
 #include "indexer/wheel/wheel_code.h"
+#include "platform/elf/module_symbols.h"
+#include "platform/elf/source_anchors.h"
 #include "platform/error.h"
-#include "platform/installed_torch.h"
-#include "platform/private_folder.h"
-#include "platform/whole_file.h"
+#include "platform/files/private_folder.h"
+#include "platform/files/whole_file.h"
+#include "pytorch/installed/installed_torch.h"
 #include "tests/unit/environment_variable.h"
-#include "tracer/elf/module_symbols.h"
-#include "tracer/elf/source_anchors.h"
 
 using namespace optrace;
 

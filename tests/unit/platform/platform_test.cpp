@@ -10,13 +10,13 @@
 #include <catch2/catch.hpp>
 #include <unistd.h>
 
-#include "platform/child_process.h"
 #include "platform/error.h"
-#include "platform/mapped_file.h"
-#include "platform/output_file.h"
-#include "platform/printable_text.h"
-#include "platform/private_folder.h"
-#include "platform/whole_file.h"
+#include "platform/files/mapped_file.h"
+#include "platform/files/output_file.h"
+#include "platform/files/private_folder.h"
+#include "platform/files/whole_file.h"
+#include "platform/process/child_process.h"
+#include "platform/text/printable_text.h"
 #include "tests/unit/environment_variable.h"
 
 using namespace optrace;

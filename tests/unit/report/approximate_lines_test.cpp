@@ -10,7 +10,7 @@
 #include <sqlite3.h>
 
 #include "indexer/store/op_facts.h"
-#include "indexer/store/symbol_key.h"
+#include "pytorch/symbols/symbol_key.h"
 #include "report/check/check.h"
 #include "report/check/check_output.h"
 #include "report/explain/explain_output.h"

@@ -15,7 +15,7 @@
 
 #include "indexer/store/index_writer.h"
 #include "platform/error.h"
-#include "platform/private_folder.h"
+#include "platform/files/private_folder.h"
 #include "report/check/check_output.h"
 #include "report/compare/baseline.h"
 #include "report/merge/join.h"

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "platform/error.h"
-#include "platform/private_folder.h"
+#include "platform/files/private_folder.h"
 #include "report/compare/baseline.h"
 #include "report/compare/comparison_output.h"
 #include "report/compare/fused_line_changes.h"

@@ -14,10 +14,10 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
-#include "platform/private_folder.h"
+#include "platform/files/private_folder.h"
+#include "present/compressed_text.h"
 #include "report/compare/compare.h"
 #include "report/compare/comparison_page.h"
-#include "report/output/compressed_text.h"
 #include "report/output/page_excerpts.h"
 #include "report/output/source_copies.h"
 #include "tests/unit/report/frames.h"

@@ -5,7 +5,7 @@
 
 #include "indexer/store/index_store.h"
 #include "indexer/store/index_writer.h"
-#include "platform/private_folder.h"
+#include "platform/files/private_folder.h"
 
 namespace optrace::test {
 

@@ -6,8 +6,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "indexer/store/symbol_key.h"
 #include "platform/error.h"
+#include "pytorch/symbols/symbol_key.h"
 
 using namespace optrace;
 using Words = std::vector<std::string>;

@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-#include "indexer/store/symbol_key.h"
+#include "pytorch/symbols/symbol_key.h"
 #include "report/model/layers.h"
 #include "report/model/report.h"
 #include "report/model/source_link.h"

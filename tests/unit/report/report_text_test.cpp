@@ -6,8 +6,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "present/terminal_text.h"
 #include "report/model/report.h"
-#include "report/output/terminal_text.h"
 #include "tests/unit/report/frames.h"
 #include "tests/unit/report/written_report.h"
 #include "tests/unit/trace_builder.h"

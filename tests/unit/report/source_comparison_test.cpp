@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "indexer/store/index_writer.h"
-#include "platform/private_folder.h"
+#include "platform/files/private_folder.h"
 #include "report/source_compare/source_comparison_output.h"
 
 using namespace optrace;

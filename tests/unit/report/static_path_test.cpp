@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "indexer/store/index_writer.h"
-#include "platform/private_folder.h"
+#include "platform/files/private_folder.h"
 #include "report/explain/explain.h"
 #include "report/explain/explain_output.h"
 #include "report/explain/followed_calls.h"

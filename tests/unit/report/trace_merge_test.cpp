@@ -11,7 +11,7 @@
 #include <catch2/catch.hpp>
 
 #include "platform/error.h"
-#include "platform/private_folder.h"
+#include "platform/files/private_folder.h"
 #include "report/merge/call_patterns.h"
 #include "report/merge/merge.h"
 #include "report/merge/merged_processes.h"

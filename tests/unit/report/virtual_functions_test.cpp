@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "platform/private_folder.h"
+#include "platform/files/private_folder.h"
 #include "tests/unit/small_library.h"
 
 using namespace optrace;

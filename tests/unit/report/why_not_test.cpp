@@ -6,8 +6,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "pytorch/symbols/symbol_name.h"
 #include "report/explain/returned_in_calls.h"
-#include "report/model/symbol_name.h"
 #include "tests/unit/report/index_file.h"
 
 using namespace optrace;

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "platform/output_sink.h"
+#include "platform/files/output_sink.h"
 #include "report/output/call_stacks.h"
 #include "report/output/dispatch_trace.h"
 #include "report/output/html_page.h"

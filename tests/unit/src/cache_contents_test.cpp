@@ -10,7 +10,7 @@
 #include <catch2/catch.hpp>
 
 #include "indexer/sources/work_folder.h"
-#include "platform/private_folder.h"
+#include "platform/files/private_folder.h"
 #include "src/commands/kept_traces.h"
 #include "tests/unit/environment_variable.h"
 

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "platform/error.h"
-#include "platform/private_folder.h"
+#include "platform/files/private_folder.h"
 #include "src/command_line/command_line.h"
 #include "src/commands/command.h"
 #include "src/terminal/command_words.h"

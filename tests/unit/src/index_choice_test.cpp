@@ -9,7 +9,7 @@
 
 #include "indexer/store/index_writer.h"
 #include "platform/error.h"
-#include "platform/private_folder.h"
+#include "platform/files/private_folder.h"
 #include "src/choices/python_inspection.h"
 #include "tests/unit/environment_variable.h"
 

@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "platform/error.h"
-#include "platform/private_folder.h"
+#include "platform/files/private_folder.h"
 #include "tests/unit/environment_variable.h"
 
 using optrace::kept_trace_file;

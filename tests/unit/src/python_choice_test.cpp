@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/error.h"
-#include "platform/private_folder.h"
+#include "platform/files/private_folder.h"
 #include "tests/unit/environment_variable.h"
 
 using namespace optrace;

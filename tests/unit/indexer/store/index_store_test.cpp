@@ -10,9 +10,9 @@
 
 #include "indexer/store/index_format.h"
 #include "indexer/store/index_writer.h"
-#include "indexer/store/symbol_key.h"
 #include "platform/error.h"
-#include "platform/private_folder.h"
+#include "platform/files/private_folder.h"
+#include "pytorch/symbols/symbol_key.h"
 #include "tests/unit/small_library.h"
 
 using namespace optrace;

@@ -9,10 +9,10 @@
 #include <lzma.h>
 
 #include "indexer/store/index_writer.h"
-#include "platform/cache_folders.h"
 #include "platform/error.h"
-#include "platform/private_folder.h"
-#include "platform/whole_file.h"
+#include "platform/files/cache_folders.h"
+#include "platform/files/private_folder.h"
+#include "platform/files/whole_file.h"
 #include "tests/unit/environment_variable.h"
 
 using namespace optrace;

@@ -31,9 +31,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "platform/child_process.h"
-#include "platform/private_folder.h"
-#include "platform/running_process.h"
+#include "platform/files/private_folder.h"
+#include "platform/process/child_process.h"
+#include "platform/process/running_process.h"
 #include "tests/unit/small_library.h"
 #include "tracer/attach/attach_refusal.h"
 

@@ -13,7 +13,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "platform/running_process.h"
+#include "platform/process/running_process.h"
 #include "tracer/attach/stopped_thread.h"
 
 using namespace optrace;

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "platform/error.h"
-#include "platform/private_folder.h"
+#include "platform/files/private_folder.h"
 #include "tracer/in_process/agent/interface/recording_format.h"
 
 using namespace optrace;

@@ -4,9 +4,9 @@
 #include <catch2/catch.hpp>
 #include <dlfcn.h>
 
-#include "platform/child_process.h"
-#include "platform/installation.h"
-#include "platform/private_folder.h"
+#include "platform/files/installation.h"
+#include "platform/files/private_folder.h"
+#include "platform/process/child_process.h"
 #include "tests/unit/small_library.h"
 #include "tracer/device_generator/call_rules.h"
 #include "tracer/device_generator/device_families.h"

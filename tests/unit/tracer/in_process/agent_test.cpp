@@ -32,7 +32,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "platform/private_folder.h"
+#include "platform/files/private_folder.h"
 #include "tests/agent/loaded_agent.h"
 #include "tests/agent/plan_builder.h"
 #include "tests/agent/raw_recording.h"

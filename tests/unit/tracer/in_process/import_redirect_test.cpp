@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "platform/private_folder.h"
+#include "platform/files/private_folder.h"
 #include "tests/agent/loaded_agent.h"
 
 using optrace::test::agent;

@@ -11,11 +11,11 @@
 #include <link.h>
 #include <sys/mman.h>
 
-#include "platform/private_folder.h"
+#include "platform/elf/branch_targets.h"
+#include "platform/files/private_folder.h"
+#include "pytorch/names/function_roles.h"
 #include "tests/unit/small_library.h"
-#include "tracer/elf/branch_targets.h"
 #include "tracer/in_process/agent/interface/generated_library.h"
-#include "tracer/probes/function_roles.h"
 #include "tracer/probes/probe_selection.h"
 
 using namespace optrace;

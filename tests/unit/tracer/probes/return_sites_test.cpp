@@ -8,10 +8,10 @@
 
 #include <catch2/catch.hpp>
 
-#include "platform/private_folder.h"
+#include "platform/elf/branch_targets.h"
+#include "platform/elf/module_symbols.h"
+#include "platform/files/private_folder.h"
 #include "tests/unit/small_library.h"
-#include "tracer/elf/branch_targets.h"
-#include "tracer/elf/module_symbols.h"
 #include "tracer/probes/probe_plan.h"
 
 using namespace optrace;

@@ -16,10 +16,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "platform/descriptor.h"
-#include "platform/file_trust.h"
-#include "platform/private_folder.h"
-#include "platform/whole_file.h"
+#include "platform/files/descriptor.h"
+#include "platform/files/file_trust.h"
+#include "platform/files/private_folder.h"
+#include "platform/files/whole_file.h"
 #include "tests/unit/environment_variable.h"
 #include "tests/unit/small_library.h"
 #include "tracer/runtime_build/build_inputs.h"

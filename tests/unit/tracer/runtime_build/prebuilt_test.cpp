@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 #include <sys/stat.h>
 
-#include "platform/private_folder.h"
+#include "platform/files/private_folder.h"
 #include "tests/unit/small_library.h"
 
 namespace optrace {

@@ -11,11 +11,11 @@
 #include <catch2/catch.hpp>
 #include <unistd.h>
 
+#include "platform/elf/module_symbols.h"
 #include "platform/error.h"
-#include "platform/private_folder.h"
+#include "platform/files/private_folder.h"
 #include "tests/unit/small_library.h"
 #include "tracer/calltree/recorded_trace.h"
-#include "tracer/elf/module_symbols.h"
 #include "tracer/probes/probe_plan.h"
 #include "tracer/probes/probe_session.h"
 #include "tracer/probes/process_map.h"

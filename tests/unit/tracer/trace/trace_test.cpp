@@ -10,10 +10,10 @@
 #include <zstd.h>
 
 #include "platform/error.h"
-#include "platform/mapped_file.h"
-#include "platform/output_file.h"
-#include "platform/private_folder.h"
-#include "platform/whole_file.h"
+#include "platform/files/mapped_file.h"
+#include "platform/files/output_file.h"
+#include "platform/files/private_folder.h"
+#include "platform/files/whole_file.h"
 #include "tracer/trace/trace_format.h"
 
 using namespace optrace;

@@ -1,0 +1,136 @@
+#include "platform/files/file_trust.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <system_error>
+#include <vector>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <grp.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "platform/files/descriptor.h"
+#include "platform/files/private_folder.h"
+
+namespace optrace {
+namespace {
+
+constexpr std::int64_t kNanoseconds = 1'000'000'000;
+
+std::int64_t nanoseconds(const timespec& time) {
+  return std::int64_t{time.tv_sec} * kNanoseconds + time.tv_nsec;
+}
+
+/// Returns true if a group has no members but root and the command's own user.
+bool find_only_us_in(gid_t number) {
+  const passwd* const entry = ::getpwuid(::geteuid());
+  if (entry == nullptr) return false;
+  const std::string user = entry->pw_name;
+  const gid_t own = entry->pw_gid;
+  const group* const found = ::getgrgid(number);
+  if (found == nullptr) return false;
+  // Many systems give every user a group of the same name; others put all users into one group.
+  if (number == own && number != 0 && user != found->gr_name) return false;
+  for (char** member = found->gr_mem; *member != nullptr; ++member)
+    if (*member != user && std::string_view(*member) != "root") return false;
+  bool only_us = true;
+  ::setpwent();
+  while (const passwd* const other = ::getpwent())
+    if (other->pw_gid == number && !is_our_user(other->pw_uid)) only_us = false;
+  ::endpwent();
+  return only_us;
+}
+
+bool only_us_in(gid_t number) {
+  static std::map<gid_t, bool> known;
+  const auto [entry, is_new] = known.try_emplace(number);
+  if (is_new) entry->second = find_only_us_in(number);
+  return entry->second;
+}
+
+std::string distrust_of_part(const std::filesystem::path& part) {
+  struct stat status{};
+  if (::lstat(part.c_str(), &status) != 0)
+    return fmt::format("{} is not accessible", part.string());
+  if (!is_our_user(status.st_uid)) return fmt::format("{} belongs to another user", part.string());
+  const bool sticky = S_ISDIR(status.st_mode) && (status.st_mode & S_ISVTX) != 0;
+  if (sticky) return {};
+  if ((status.st_mode & S_IWOTH) != 0)
+    return fmt::format("everybody may write to {}", part.string());
+  if ((status.st_mode & S_IWGRP) != 0 && !only_us_in(status.st_gid))
+    return fmt::format("a group with other users may write to {}", part.string());
+  return {};
+}
+
+}  // namespace
+
+std::optional<FileState> state_of(const std::filesystem::path& path) {
+  struct stat status{};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  return FileState{.device = status.st_dev,
+                   .inode = status.st_ino,
+                   .size = static_cast<std::uint64_t>(status.st_size),
+                   .modified = nanoseconds(status.st_mtim),
+                   .changed = nanoseconds(status.st_ctim),
+                   .owner = status.st_uid};
+}
+
+bool is_settled(const FileState& state) {
+  constexpr std::int64_t kMargin = 2 * kNanoseconds;
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return std::max(state.changed, state.modified) + kMargin < nanoseconds(now);
+}
+
+std::string text_of(const FileState& state) {
+  return fmt::format("{:x}-{:x}-{:x}-{:x}-{:x}-{:x}", state.device, state.inode, state.size,
+                     state.modified, state.changed, state.owner);
+}
+
+std::optional<std::string> content_hash(const std::filesystem::path& path,
+                                        const FilePart& left_out) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat status{};
+  if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> sum(XXH3_createState(),
+                                                                     &XXH3_freeState);
+  XXH3_128bits_reset(sum.get());
+  // Read, not mapped: another process may truncate it meanwhile.
+  std::vector<char> buffer(
+      std::clamp<std::size_t>(static_cast<std::size_t>(status.st_size) + 1, 1 << 12, 1 << 20));
+  for (std::uint64_t at = 0;;) {
+    if (at == left_out.offset) at += left_out.size;
+    std::uint64_t wanted = buffer.size();
+    if (at < left_out.offset) wanted = std::min(wanted, left_out.offset - at);
+    const ssize_t size = ::pread(file.get(), buffer.data(), wanted, static_cast<off_t>(at));
+    if (size < 0) return std::nullopt;
+    if (size == 0) break;
+    XXH3_128bits_update(sum.get(), buffer.data(), static_cast<std::size_t>(size));
+    at += static_cast<std::uint64_t>(size);
+  }
+  const XXH128_hash_t hash = XXH3_128bits_digest(sum.get());
+  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+}
+
+bool is_ours(const FileState& state) {
+  return is_our_user(state.owner);
+}
+
+std::string distrust_of(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::path resolved = std::filesystem::canonical(path, error);
+  if (error) return fmt::format("{} can't be found: {}", path.string(), error.message());
+  for (std::filesystem::path part = resolved;; part = part.parent_path()) {
+    if (std::string wrong = distrust_of_part(part); !wrong.empty()) return wrong;
+    if (part == part.root_path()) return {};
+  }
+}
+
+}  // namespace optrace

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "platform/files/output_sink.h"
+
+namespace optrace {
+
+/// A file that is written completely or not at all: bytes go to a private temporary file beside it
+/// (mode 0600), and commit() renames that. Without commit(), the destructor leaves nothing behind.
+/// Links are followed. An existing file that is not regular (/dev/stdout, a pipe) is written in
+/// place, and not replaced.
+class OutputFile : public OutputSink {
+ public:
+  /// Throws Error(usage) if no file can be created in the folder of `path`, or `path` is a folder.
+  explicit OutputFile(std::filesystem::path path);
+  ~OutputFile() override;
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  /// Throws Error(failed) if the disk does not accept all bytes. Small pieces are collected first.
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text) override;
+
+  /// Closes the file and renames it to its path, replacing an existing file. Throws Error(failed).
+  void commit();
+
+ private:
+  void open_in_place();
+  void write_collected();
+  void write_now(std::string_view text);
+
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;  ///< Empty for a file that is written in place.
+  int descriptor_ = -1;
+  std::string collected_;
+};
+
+}  // namespace optrace

@@ -1,0 +1,104 @@
+#include "platform/files/private_folder.h"
+
+#include <cerrno>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "platform/error.h"
+
+namespace optrace {
+
+PrivateFolder::PrivateFolder() {
+  std::error_code error;
+  const std::filesystem::path parent = std::filesystem::temp_directory_path(error);
+  std::string pattern = (parent / "optrace-XXXXXX").string();
+  if (error || ::mkdtemp(pattern.data()) == nullptr) {
+    throw Error(ExitStatus::failed,
+                fmt::format("cannot make a temporary folder: {}",
+                            error ? error.message() : describe_errno(errno)),
+                "Set TMPDIR to a folder that you may write to.");
+  }
+  path_ = pattern;
+}
+
+PrivateFolder::~PrivateFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+bool is_our_user(uid_t user) {
+  return user == 0 || user == ::geteuid();
+}
+
+namespace {
+
+/// The folder of the cache, and a folder that must exist already: a missing home folder is not
+/// created. Both are empty if the environment defines no place.
+struct CachePlace {
+  std::filesystem::path folder;
+  std::filesystem::path home;
+};
+
+CachePlace cache_place() {
+  const auto variable = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::filesystem::path(value == nullptr ? "" : value);
+  };
+  if (auto own = variable("OPTRACE_CACHE_DIR"); !own.empty()) return {std::move(own), {}};
+  if (const auto xdg = variable("XDG_CACHE_HOME"); !xdg.empty()) return {xdg / "optrace", {}};
+  if (const auto home = variable("HOME"); !home.empty()) return {home / ".cache/optrace", home};
+  return {};
+}
+
+/// Creates the folder if it does not exist. Returns why it can't be used, or an empty string.
+std::string reason_against(const CachePlace& place) {
+  if (place.folder.empty()) return "HOME is not set";
+  std::error_code error;
+  if (!place.home.empty() && !std::filesystem::is_directory(place.home, error))
+    return fmt::format("HOME is {}, which does not exist", place.home.string());
+  const std::string name = place.folder.string();
+  std::filesystem::create_directories(place.folder.parent_path(), error);
+  if (::mkdir(name.c_str(), 0700) != 0 && errno != EEXIST)
+    return fmt::format("{} can't be created: {}", name, describe_errno(errno));
+  struct stat status{};
+  if (::stat(name.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
+    return fmt::format("{} is not a folder", name);
+  if (status.st_uid != ::geteuid()) return fmt::format("{} belongs to another user", name);
+  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+    return fmt::format("others may write to {}", name);
+  return {};
+}
+
+}  // namespace
+
+std::filesystem::path cache_folder() {
+  const CachePlace place = cache_place();
+  return reason_against(place).empty() ? place.folder : std::filesystem::path();
+}
+
+std::filesystem::path cache_subfolder(const char* name) {
+  std::filesystem::path folder = cache_folder();
+  if (folder.empty()) return {};
+  folder /= name;
+  std::error_code error;
+  std::filesystem::create_directory(folder, error);
+  return error ? std::filesystem::path() : folder;
+}
+
+std::string cache_problem() {
+  const CachePlace place = cache_place();
+  std::string reason = reason_against(place);
+  if (reason.empty() && ::access(place.folder.c_str(), W_OK | X_OK) != 0)
+    reason =
+        fmt::format("{} can't be written to: {}", place.folder.string(), describe_errno(errno));
+  if (reason.empty()) return {};
+  return reason + ". Set OPTRACE_CACHE_DIR to a folder that only you can write to.";
+}
+
+}  // namespace optrace

@@ -1,0 +1,139 @@
+#include "pytorch/names/function_roles.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstddef>
+
+#include "platform/files/cache_folders.h"
+
+namespace optrace {
+namespace {
+
+// CPython's evaluation loop (Python/ceval.c). The name is the same since 3.6.
+constexpr std::string_view kEvaluationLoop = "_PyEval_EvalFrameDefault";
+
+// Functions of torch/csrc/autograd/engine.cpp. A node's call operator is inlined into one of them.
+constexpr std::array<std::string_view, 3> kNodeRunners = {
+    "_ZN5torch8autogradL13call_function", "_ZN5torch8autograd6Engine17evaluate_function",
+    "_ZN5torch8autograd4NodeclE"};
+
+// GNU's and LLVM's OpenMP: libgomp/libgomp.h, openmp/runtime/src/kmp.h.
+constexpr std::string_view kGnuRegion = "GOMP_parallel";
+constexpr std::string_view kGnuRegionEnd = "GOMP_parallel_end";
+constexpr std::string_view kLlvmRegion = "__kmpc_fork_call";
+constexpr std::string_view kGnuBody = "._omp_fn.";
+constexpr std::string_view kLlvmBody = ".omp_outlined";
+
+// Steps in torchgen's Operators_*.cpp, `at::_ops::add_Tensor::call(...)`, and, for Python's
+// torch.ops, the boxed ones of aten/src/ATen/core/dispatch/Dispatcher.h.
+constexpr std::string_view kOps = "_ZN2at4_ops";
+constexpr std::string_view kCall = "4callE";
+constexpr std::string_view kRedispatch = "10redispatchE";
+constexpr std::string_view kBoxedCall = "_ZNK3c1010Dispatcher9callBoxedE";
+constexpr std::string_view kBoxedRedispatch = "_ZNK3c1010Dispatcher15redispatchBoxedE";
+
+// Functions of the same header that run around or between the steps where they are not inlined.
+constexpr std::array<std::string_view, 4> kHandOpsOn = {
+    "_ZN3c1010Dispatcher27callWithDispatchKeySlowPath", "_ZNK3c1010Dispatcher4callI",
+    "_ZNK3c1019TypedOperatorHandleI", "_ZNK3c1014OperatorHandle9callBoxedE"};
+
+void add_step(std::string_view symbol, FunctionRole& role) {
+  symbol.remove_prefix(kOps.size());
+  std::size_t length = 0;
+  while (!symbol.empty() && std::isdigit(static_cast<unsigned char>(symbol.front())) != 0 &&
+         length < symbol.size()) {
+    length = length * 10 + static_cast<std::size_t>(symbol.front() - '0');
+    symbol.remove_prefix(1);
+  }
+  if (length == 0 || length > symbol.size()) return;
+  const std::string_view rest = symbol.substr(length);
+  role.op_call = rest.starts_with(kCall);
+  role.op_redispatch = rest.starts_with(kRedispatch);
+  if (role.op_call || role.op_redispatch) role.op = symbol.substr(0, length);
+}
+
+}  // namespace
+
+bool is_evaluation_loop(std::string_view symbol) {
+  // Profile-guided builds have clones: `_PyEval_EvalFrameDefault.localalias`, `.constprop.0`.
+  return symbol.substr(0, symbol.find('.')) == kEvaluationLoop;
+}
+
+FunctionRole role_of(std::string_view symbol) {
+  FunctionRole role;
+  role.evaluation_loop = is_evaluation_loop(symbol);
+  role.runs_nodes =
+      std::ranges::any_of(kNodeRunners, [&](auto runner) { return symbol.starts_with(runner); });
+  const bool gnu_region = symbol.starts_with(kGnuRegion) && symbol != kGnuRegionEnd;
+  const bool gnu_body = symbol.find(kGnuBody) != symbol.npos;
+  role.opens_region = gnu_region || symbol == kLlvmRegion;
+  role.region_body = gnu_body || symbol.find(kLlvmBody) != symbol.npos;
+  role.region_data = gnu_region || gnu_body;
+  role.op_call = symbol.starts_with(kBoxedCall);
+  role.op_redispatch = symbol.starts_with(kBoxedRedispatch);
+  role.hands_op_on =
+      std::ranges::any_of(kHandOpsOn, [&](auto start) { return symbol.starts_with(start); });
+  if (symbol.starts_with(kOps)) add_step(symbol, role);
+  return role;
+}
+
+OpStep step_of(const FunctionRole& role, std::string_view op) {
+  if (role.hands_op_on) return OpStep::passed;
+  if (!role.op_call) return OpStep::none;
+  // at::_ops contains only the ops of aten's native_functions.yaml.
+  const bool is_atens = op.find("::") == op.npos || op.starts_with("aten::");
+  const bool same = op.empty() || (is_atens && role.op == unambiguous_name(op));
+  return !role.op.empty() && same ? OpStep::of_it : OpStep::of_other;
+}
+
+std::string unambiguous_name(std::string_view op) {
+  const std::size_t scope = op.rfind("::");
+  std::string name(scope == std::string_view::npos ? op : op.substr(scope + 2));
+  std::ranges::replace(name, '.', '_');
+  return name;
+}
+
+std::string_view without_cold_suffix(std::string_view symbol) {
+  const std::size_t at = symbol.rfind(".cold");
+  if (at == std::string_view::npos || at == 0) return symbol;
+  const std::string_view tail = symbol.substr(at + 5);
+  const bool numbered = !tail.empty() && tail.front() == '.' &&
+                        tail.find_first_not_of("0123456789", 1) == std::string_view::npos &&
+                        tail.size() > 1;
+  return tail.empty() || numbered ? symbol.substr(0, at) : symbol;
+}
+
+bool is_plumbing_library(std::string_view path) {
+  constexpr std::array<std::string_view, 9> kStarts = {"libpython", "python",  "_ctypes",
+                                                       "libffi",    "libc.so", "libpthread",
+                                                       "ld-linux",  "libm.so", "libstdc++"};
+  const std::string_view file = path.substr(path.rfind('/') + 1);
+  return std::ranges::any_of(kStarts, [&](auto start) { return file.starts_with(start); });
+}
+
+bool begins_threads(std::string_view symbol, std::string_view path) {
+  constexpr std::array<std::string_view, 7> kNames = {"start_thread",
+                                                      "clone",
+                                                      "__clone",
+                                                      "__clone3",
+                                                      "execute_native_thread_routine",
+                                                      "gomp_thread_start",
+                                                      "__kmp_launch_worker"};
+  const std::string_view file = path.substr(path.rfind('/') + 1);
+  const bool libc =
+      file.starts_with("libc.so") || file.starts_with("libc-") || file.starts_with("libpthread");
+  return (libc && symbol.empty()) || std::ranges::count(kNames, symbol) != 0;
+}
+
+bool is_own_library(std::string_view path) {
+  const std::size_t name = path.rfind('/') + 1;
+  if (path.substr(name).starts_with("liboptrace_")) return true;
+  constexpr std::string_view kFolder = cache_folders::kEmulatedDevices;
+  for (std::size_t at = path.find(kFolder); at < name; at = path.find(kFolder, at + 1)) {
+    if (at > 0 && path[at - 1] == '/' && path[at + kFolder.size()] == '/') return true;
+  }
+  return false;
+}
+
+}  // namespace optrace
