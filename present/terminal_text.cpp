@@ -29,4 +29,9 @@ std::string TerminalStyle::link(std::string_view text, const FilePlace& place) c
   return fmt::format("\x1b]8;;{}\x1b\\{}\x1b]8;;\x1b\\", url, text);
 }
 
+std::string field_line(std::string_view name, std::string_view content,
+                       const TerminalStyle& style) {
+  return style.paint(padded(name, kLabelColumns), kDim).append(content);
+}
+
 }  // namespace optrace

@@ -39,4 +39,10 @@ struct TerminalStyle {
   std::string link(std::string_view text, const FilePlace& place) const;
 };
 
+/// Columns of the labels at the beginning of every line: a layer's name, or a field's.
+inline constexpr std::size_t kLabelColumns = 12;
+
+/// Returns a line without its end: a name in the column of labels, and a value.
+std::string field_line(std::string_view name, std::string_view content, const TerminalStyle& style);
+
 }  // namespace optrace

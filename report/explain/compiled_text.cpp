@@ -12,6 +12,7 @@
 #include <fmt/ranges.h>
 
 #include "platform/text/printable_text.h"
+#include "present/terminal_text.h"
 #include "report/explain/compiled_output.h"
 #include "report/findings/graph_breaks.h"
 #include "report/model/json_fields.h"

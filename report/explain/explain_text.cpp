@@ -9,12 +9,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "present/terminal_text.h"
 #include "pytorch/symbols/symbol_name.h"
 #include "report/explain/dispatch_groups.h"
 #include "report/explain/explain_output.h"
 #include "report/explain/explain_wording.h"
 #include "report/explain/path_tree.h"
-#include "report/output/report_header.h"
 
 namespace optrace {
 namespace {

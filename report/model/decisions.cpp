@@ -12,6 +12,7 @@
 
 #include "pytorch/symbols/symbol_name.h"
 #include "report/model/decision_functions.h"
+#include "report/model/frame_name.h"
 #include "report/model/json_fields.h"
 #include "report/model/line_text.h"
 #include "report/model/returned_values.h"

@@ -8,6 +8,7 @@
 #include "platform/text/printable_text.h"
 #include "pytorch/symbols/symbol_name.h"
 #include "report/model/json_fields.h"
+#include "report/model/line_text.h"
 
 namespace optrace {
 namespace {
@@ -38,6 +39,11 @@ std::string frame_label(const Frame& frame) {
   const std::string step = text_at(frame.detail, "step");
   return step.empty() ? frame_name(frame)
                       : fmt::format("{} ({})", frame_name(frame), printable(step));
+}
+
+std::string place_text(const FrameSource& source) {
+  if (source.file.empty()) return {};
+  return place_text(source.file, source.line, !source.approximate);
 }
 
 }  // namespace optrace

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "report/model/report.h"
+#include "pytorch/functions/layer.h"
 
 namespace optrace {
 

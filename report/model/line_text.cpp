@@ -12,9 +12,4 @@ std::string place_text(std::string_view file, std::uint32_t line, bool exact) {
   return line == 0 ? std::string(file) : fmt::format("{}:{}", file, line_text(line, exact));
 }
 
-std::string place_text(const FrameSource& source) {
-  if (source.file.empty()) return {};
-  return place_text(source.file, source.line, !source.approximate);
-}
-
 }  // namespace optrace

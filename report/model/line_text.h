@@ -4,8 +4,6 @@
 #include <string>
 #include <string_view>
 
-#include "report/model/report_reader.h"
-
 namespace optrace {
 
 /// Returns `123`, or `~123` for an approximate line.
@@ -13,8 +11,5 @@ std::string line_text(std::uint32_t line, bool exact);
 
 /// Returns `file:123`, `file:~123` for an approximate line, or `file` if the line is unknown (0).
 std::string place_text(std::string_view file, std::uint32_t line, bool exact);
-
-/// Returns the place of a frame's definition; empty if its file is unknown.
-std::string place_text(const FrameSource& source);
 
 }  // namespace optrace

@@ -1,6 +1,5 @@
 #include "report/model/report_reader.h"
 
-#include <array>
 #include <cstddef>
 #include <iterator>
 #include <limits>
@@ -15,11 +14,6 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kMaxSize = std::size_t{1} << 30;  // Bytes.
 constexpr std::string_view kSchema = "optrace.report/1";
-
-// In the order of Layer.
-constexpr std::array<std::string_view, kLayers> kLayerNames = {"python",   "binding", "dispatcher",
-                                                               "autograd", "kernel",  "library",
-                                                               "device",   "runtime", "compiler"};
 
 Layer layer_named(const std::string& name) {
   for (std::size_t i = 0; i < kLayerNames.size(); ++i)
@@ -220,10 +214,6 @@ std::vector<Frame> frames_of(const Json& report, bool exact) {
 }
 
 }  // namespace
-
-std::string_view name_of(Layer layer) {
-  return kLayerNames[static_cast<std::size_t>(layer)];
-}
 
 Frame::~Frame() {
   // Move grandchildren up, so that no child's destructor has children to destroy.

@@ -2,7 +2,7 @@
 
 // The contents of a report's JSON, and its reader. This header is installed as
 // <optrace/report_reader.h> with the CMake target optrace::reader, so it is C++17 and depends only
-// on nlohmann/json.
+// on nlohmann/json and on headers that are installed beside it.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,29 +17,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "pytorch/functions/layer.h"
+
 namespace optrace {
-
-/// The layer of PyTorch's stack that a frame belongs to.
-enum class Layer {
-  python,
-  binding,
-  dispatcher,
-  autograd,
-  kernel,
-  library,
-  device,
-  runtime,
-  compiler  ///< torch.compile while it compiles; what it compiled belongs to the other layers.
-};
-inline constexpr std::size_t kLayers = 9;
-
-/// Returns the name used in the JSON: "python", "binding", ...
-std::string_view name_of(Layer layer);
-
-/// Returns true for layers whose frames are Python functions.
-inline bool is_python(Layer layer) {
-  return layer == Layer::python || layer == Layer::compiler;
-}
 
 /// The expression of a Python frame that makes a call, as a traceback underlines it: from `column`
 /// of the call's line to `end_column` (exclusive) of `end_line`. All count from 1; columns are

@@ -10,9 +10,6 @@
 
 namespace optrace {
 
-/// Columns of the labels at the beginning of every line: a layer's name, or a field's.
-inline constexpr std::size_t kLabelColumns = 12;
-
 /// Returns the SGR code of a layer's colour.
 std::string_view layer_colour(Layer layer);
 

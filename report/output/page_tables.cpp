@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "present/terminal_text.h"
 #include "pytorch/names/function_roles.h"
 #include "report/output/line_layout.h"
 #include "report/output/report_header.h"

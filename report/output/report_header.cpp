@@ -13,6 +13,7 @@
 
 #include "platform/text/printable_text.h"
 #include "present/readable_numbers.h"
+#include "present/terminal_text.h"
 #include "report/model/json_fields.h"
 #include "report/model/process_names.h"
 #include "report/model/shortfalls.h"
@@ -237,11 +238,6 @@ class HeaderWriter {
 };
 
 }  // namespace
-
-std::string field_line(std::string_view name, std::string_view content,
-                       const TerminalStyle& style) {
-  return style.paint(padded(name, kLabelColumns), kDim).append(content);
-}
 
 std::string report_header(const Report& report, const ReportTextOptions& options,
                           std::size_t max_entries) {

@@ -10,9 +10,6 @@
 
 namespace optrace {
 
-/// Returns a line without its end: a name in the column of labels, and a value.
-std::string field_line(std::string_view name, std::string_view content, const TerminalStyle& style);
-
 /// Returns what was traced, and warnings, with an empty line at the end. The lists of inputs,
 /// differences and warnings have at most `max_entries` each, and the number of the others.
 std::string report_header(const Report& report, const ReportTextOptions& options,

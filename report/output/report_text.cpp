@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/text/printable_text.h"
+#include "present/terminal_text.h"
 #include "pytorch/symbols/symbol_name.h"
 #include "report/model/frame_name.h"
 #include "report/model/json_fields.h"

@@ -13,9 +13,9 @@
 
 #include "platform/process/child_process.h"
 #include "platform/text/printable_text.h"
+#include "present/terminal_text.h"
 #include "report/model/json_fields.h"
 #include "report/output/line_layout.h"
-#include "report/output/report_header.h"
 
 namespace optrace {
 namespace {

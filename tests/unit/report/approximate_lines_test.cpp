@@ -16,6 +16,7 @@
 #include "report/explain/explain_output.h"
 #include "report/locate/locate.h"
 #include "report/locate/locate_output.h"
+#include "report/model/frame_name.h"
 #include "report/model/line_text.h"
 #include "report/model/source_link.h"
 #include "report/output/report_sqlite.h"
