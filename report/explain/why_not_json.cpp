@@ -15,7 +15,7 @@ using json = nlohmann::ordered_json;
 
 class WhyNotJsonWriter {
  public:
-  WhyNotJsonWriter(const WhyNot& it, const CallAtHand* call, const ExplanationSource& source)
+  WhyNotJsonWriter(const WhyNot& it, const ObservedCall* call, const ExplanationSource& source)
       : it_(it), call_(call), source_(source) {}
 
   json write() const {
@@ -34,8 +34,8 @@ class WhyNotJsonWriter {
   json call() const {
     return {{"input", call_->input},
             {"device", call_->device},
-            {"calls", call_->returned.calls()},
-            {"attention", call_->returned.attention_lines_of(BackendName(it_.backend))}};
+            {"calls", call_->calls},
+            {"attention", call_->attention}};
   }
 
   json device(const BackendRoutes& routes) const {
@@ -73,7 +73,8 @@ class WhyNotJsonWriter {
                    {"called", source_.place_of_line(place_of_caller.file, one.call_line,
                                                     one.call_approximate)},
                    {"listed_before", one.listed_before}};
-      made["returned"] = call_ == nullptr ? json() : json(call_->returned.of(one.symbol, caller));
+      made["returned"] =
+          call_ == nullptr ? json() : json(call_->returned(one.symbol, caller).values);
       made["predicates"] = predicates(one.parts, one.symbol, one.location);
       array.push_back(std::move(made));
     }
@@ -81,13 +82,13 @@ class WhyNotJsonWriter {
   }
 
   const WhyNot& it_;
-  const CallAtHand* call_;
+  const ObservedCall* call_;
   const SourceJson source_;
 };
 
 }  // namespace
 
-std::string to_json(const WhyNot& why_not, const CallAtHand* call,
+std::string to_json(const WhyNot& why_not, const ObservedCall* call,
                     const ExplanationSource& source) {
   return write_json(WhyNotJsonWriter(why_not, call, source).write(), 1) + '\n';
 }

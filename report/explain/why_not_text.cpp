@@ -13,7 +13,6 @@
 #include "report/explain/explain_wording.h"
 #include "report/explain/path_tree.h"
 #include "report/explain/why_not_output.h"
-#include "report/model/returned_values.h"
 
 namespace optrace {
 namespace {
@@ -22,7 +21,7 @@ constexpr std::size_t kTreeColumns = 66;
 
 class WhyNotTextWriter {
  public:
-  WhyNotTextWriter(const WhyNot& it, const CallAtHand* call, const ExplanationSource& source,
+  WhyNotTextWriter(const WhyNot& it, const ObservedCall* call, const ExplanationSource& source,
                    const TerminalStyle& style)
       : it_(it),
         call_(call),
@@ -60,12 +59,12 @@ class WhyNotTextWriter {
   }
 
   void call() {
-    field("call", fmt::format("{}, with {} call{} of the op", call_->input, call_->returned.calls(),
-                              call_->returned.calls() == 1 ? "" : "s"));
+    field("call", fmt::format("{}, with {} call{} of the op", call_->input, call_->calls,
+                              call_->calls == 1 ? "" : "s"));
     if (std::ranges::find(it_.devices, call_->device, &BackendRoutes::device) == it_.devices.end())
       field("",
             fmt::format("on {}, where no call path of the op leads to the backend", call_->device));
-    std::vector<std::string> results = call_->returned.attention_lines_of(BackendName(it_.backend));
+    std::vector<std::string> results = call_->attention;
     if (results.empty())
       for (const BackendRoutes& routes : it_.devices)
         for (const FunctionOnTheWay& function : routes.functions)
@@ -105,9 +104,7 @@ class WhyNotTextWriter {
 
   /// Returns `→ false`; empty without a known value.
   std::string returned(const Predicate& one, const std::string& caller) const {
-    if (call_ == nullptr) return {};
-    const nlohmann::json& values = call_->returned.of(one.symbol, caller);
-    return values.is_null() ? "" : returned_text({{"returned", values}});
+    return call_ == nullptr ? std::string() : call_->returned(one.symbol, caller).text;
   }
 
   void device(const BackendRoutes& routes) {
@@ -179,7 +176,7 @@ class WhyNotTextWriter {
   }
 
   const WhyNot& it_;
-  const CallAtHand* call_;
+  const ObservedCall* call_;
   const ExplanationSource& source_;
   const TerminalStyle& style_;
   SourceLink link_;
@@ -188,8 +185,8 @@ class WhyNotTextWriter {
 
 }  // namespace
 
-std::string to_text(const WhyNot& why_not, const CallAtHand* call, const ExplanationSource& source,
-                    const TerminalStyle& style) {
+std::string to_text(const WhyNot& why_not, const ObservedCall* call,
+                    const ExplanationSource& source, const TerminalStyle& style) {
   return WhyNotTextWriter(why_not, call, source, style).write();
 }
 

@@ -10,7 +10,9 @@
 #include "platform/error.h"
 #include "platform/text/printable_text.h"
 #include "report/explain/explain.h"
+#include "report/explain/returned_in_calls.h"
 #include "report/locate/op_spelling.h"
+#include "report/model/returned_values.h"
 #include "src/commands/command_input.h"
 
 namespace optrace {
@@ -38,13 +40,21 @@ void require_result_types(const Index& torch) {
                   : fmt::format("Those of the op are: {}.", fmt::join(others, ", ")));
 }
 
-CallAtHand call_at_hand(const BackendQuestion& question, const Report& report) {
-  CallAtHand call{question.call, report.device, ReturnedInCalls(report, question.op)};
-  if (call.returned.calls() == 0)
+ObservedCall observed_call(const BackendQuestion& question, const Report& report) {
+  ReturnedInCalls returned(report, question.op);
+  if (returned.calls() == 0)
     throw Error(ExitStatus::usage,
                 fmt::format("{} has no call of {}", printable(question.call), question.op),
                 "Give --call a trace or report with such a call, or a command that makes one.");
-  return call;
+  return {.input = question.call,
+          .device = report.device,
+          .calls = returned.calls(),
+          .attention = returned.attention_lines_of(BackendName(question.backend)),
+          .returned = [returned](std::string_view symbol, std::string_view caller) {
+            const nlohmann::json& values = returned.of(symbol, caller);
+            return ObservedResult{values,
+                                  values.is_null() ? "" : returned_text({{"returned", values}})};
+          }};
 }
 
 }  // namespace
@@ -58,7 +68,7 @@ BackendAnswer answer_why_not(const SourceIndexes& index, const BackendQuestion& 
   if (answer.why_not.devices.empty()) throw_unreachable(index, question, devices);
   if (question.call.empty()) return answer;
   const Report report = read_input(question.call).report;
-  answer.call = call_at_hand(question, report);
+  answer.call = observed_call(question, report);
   if (!question.devices.empty()) return answer;
   // If the op reaches the backend on other devices only, the functions that decide about it there
   // may have been called, too.

@@ -22,7 +22,7 @@ struct BackendQuestion {
 /// The predicates between the op and the backend, and the call whose results are known.
 struct BackendAnswer {
   WhyNot why_not;
-  std::optional<CallAtHand> call;
+  std::optional<ObservedCall> call;
 };
 
 /// Answers from the index, and from the call if there is one. Throws Error(usage) if the index has

@@ -123,7 +123,7 @@ std::string why_not_answer(const SourceIndexes& index, const std::string& op,
               .devices = options.device.empty() ? std::vector<std::string>()
                                                 : std::vector<std::string>{options.device},
               .all = options.all});
-  const CallAtHand* const call = answer.call ? &*answer.call : nullptr;
+  const ObservedCall* const call = answer.call ? &*answer.call : nullptr;
   const ExplanationSource source = explanation_source(choice);
   if (options.format == "json") return to_json(answer.why_not, call, source);
   const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
