@@ -18,8 +18,8 @@
 #include "python/python_check.h"
 #include "python/python_values.h"
 #include "python/recorded_trace.h"
+#include "pytorch/functions/layers.h"
 #include "report/model/frame_time.h"
-#include "report/model/layers.h"
 
 namespace optrace {
 namespace {

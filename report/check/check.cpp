@@ -15,6 +15,7 @@
 
 #include "platform/error.h"
 #include "platform/text/glob.h"
+#include "pytorch/functions/layers.h"
 #include "pytorch/names/name_patterns.h"
 #include "pytorch/symbols/symbol_name.h"
 #include "report/check/check_backends.h"
@@ -24,7 +25,6 @@
 #include "report/findings/graph_breaks.h"
 #include "report/model/call_detail.h"
 #include "report/model/json_fields.h"
-#include "report/model/layers.h"
 #include "report/model/own_code.h"
 #include "report/model/returned_values.h"
 #include "report/model/shortfalls.h"

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "platform/text/glob.h"
+#include "pytorch/functions/layers.h"
 #include "report/model/json_fields.h"
-#include "report/model/layers.h"
 
 namespace optrace {
 namespace {

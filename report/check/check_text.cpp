@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 
 #include "platform/text/printable_text.h"
+#include "present/line_text.h"
 #include "report/check/check_output.h"
 #include "report/check/check_wording.h"
-#include "report/model/line_text.h"
 
 namespace optrace {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "report/model/line_text.h"
+#include "present/line_text.h"
 
 namespace optrace {
 namespace {

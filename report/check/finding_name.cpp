@@ -6,10 +6,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "lookup/locate/op_spelling.h"
 #include "platform/error.h"
 #include "platform/text/printable_text.h"
 #include "report/findings/finding_rules.h"
-#include "report/locate/op_spelling.h"
 
 namespace optrace {
 

@@ -11,17 +11,17 @@
 
 #include <fmt/format.h>
 
+#include "lookup/locate/locate.h"
+#include "lookup/locate/op_spelling.h"
+#include "lookup/locate/wheel_symbols.h"
 #include "platform/error.h"
 #include "platform/text/glob.h"
+#include "pytorch/functions/layers.h"
 #include "pytorch/names/name_patterns.h"
 #include "pytorch/symbols/symbol_key.h"
 #include "pytorch/symbols/symbol_name.h"
 #include "report/findings/device_copies.h"
-#include "report/locate/locate.h"
-#include "report/locate/op_spelling.h"
-#include "report/locate/wheel_symbols.h"
 #include "report/model/json_fields.h"
-#include "report/model/layers.h"
 #include "tracer/probes/probe_selection.h"
 
 namespace optrace {

@@ -16,12 +16,12 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "pytorch/functions/layers.h"
 #include "pytorch/symbols/symbol_name.h"
 #include "report/compare/call_difference.h"
 #include "report/compare/compared_step.h"
 #include "report/compare/frame_matcher.h"
 #include "report/model/json_fields.h"
-#include "report/model/layers.h"
 #include "report/model/returned_values.h"
 #include "report/model/shortfalls.h"
 

@@ -5,9 +5,9 @@
 #include <cstddef>
 
 #include "platform/text/glob.h"
+#include "pytorch/functions/layers.h"
 #include "pytorch/symbols/symbol_name.h"
 #include "report/model/json_fields.h"
-#include "report/model/layers.h"
 
 namespace optrace {
 namespace {

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "platform/text/glob.h"
+#include "pytorch/functions/layers.h"
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
 #include "report/model/json_fields.h"
-#include "report/model/layers.h"
 
 namespace optrace {
 namespace {

@@ -5,7 +5,7 @@
 
 cmake_minimum_required(VERSION 3.25)
 
-include(${CMAKE_CURRENT_LIST_DIR}/embedded_text.cmake)
+include(${CMAKE_CURRENT_LIST_DIR}/../../present/embedded_text.cmake)
 
 # Adds a module to `script`, its text without modules, and to `literals`, after those that it
 # imports.

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "indexer/store/source_link.h"
 #include "platform/elf/debug_info.h"
-#include "report/model/layers.h"
+#include "pytorch/functions/layers.h"
 #include "report/model/report.h"
-#include "report/model/source_link.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {

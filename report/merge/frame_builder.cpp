@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/blocks.h"
+#include "pytorch/functions/layers.h"
 #include "pytorch/names/function_roles.h"
 #include "pytorch/symbols/symbol_name.h"
 #include "report/merge/call_lines.h"
@@ -22,7 +23,6 @@
 #include "report/model/decisions.h"
 #include "report/model/dispatch_detail.h"
 #include "report/model/json_fields.h"
-#include "report/model/layers.h"
 #include "report/model/recorded_variables.h"
 #include "report/model/returned_values.h"
 

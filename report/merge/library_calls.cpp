@@ -10,10 +10,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "pytorch/functions/layers.h"
 #include "pytorch/symbols/symbol_key.h"
 #include "pytorch/symbols/symbol_name.h"
 #include "report/model/json_fields.h"
-#include "report/model/layers.h"
 
 namespace optrace {
 namespace {

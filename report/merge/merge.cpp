@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "indexer/store/source_link.h"
 #include "platform/error.h"
 #include "report/merge/compiler_frames.h"
 #include "report/merge/frame_builder.h"
@@ -26,7 +27,6 @@
 #include "report/model/dispatch_detail.h"
 #include "report/model/json_fields.h"
 #include "report/model/shortfalls.h"
-#include "report/model/source_link.h"
 #include "report/model/triton_kernels.h"
 
 namespace optrace {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "report/model/layers.h"
+#include "pytorch/functions/layers.h"
 
 namespace optrace {
 namespace {

@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "indexer/store/index_store.h"
+#include "indexer/store/source_link.h"
+#include "lookup/decisions/decision_functions.h"
+#include "pytorch/functions/layers.h"
 #include "report/merge/call_lines.h"
 #include "report/merge/debug_lines.h"
-#include "report/model/decision_functions.h"
 #include "report/model/generated_code.h"
-#include "report/model/layers.h"
 #include "report/model/report.h"
-#include "report/model/source_link.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {

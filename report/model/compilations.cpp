@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "indexer/store/source_link.h"
 #include "report/model/json_fields.h"
-#include "report/model/source_link.h"
 
 namespace optrace {
 namespace {

@@ -10,11 +10,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "lookup/decisions/decision_functions.h"
+#include "present/line_text.h"
 #include "pytorch/symbols/symbol_name.h"
-#include "report/model/decision_functions.h"
 #include "report/model/frame_name.h"
 #include "report/model/json_fields.h"
-#include "report/model/line_text.h"
 #include "report/model/returned_values.h"
 
 namespace optrace {

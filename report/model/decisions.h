@@ -3,7 +3,7 @@
 #include <span>
 #include <string>
 
-#include "report/model/decision_functions.h"
+#include "lookup/decisions/decision_functions.h"
 #include "report/model/report.h"
 
 namespace optrace {

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include "platform/text/printable_text.h"
+#include "present/line_text.h"
 #include "pytorch/symbols/symbol_name.h"
 #include "report/model/json_fields.h"
-#include "report/model/line_text.h"
 
 namespace optrace {
 namespace {

@@ -12,12 +12,12 @@
 #include "indexer/store/index_catalogue.h"
 #include "indexer/store/index_store.h"
 #include "indexer/store/result_type.h"
+#include "indexer/store/source_link.h"
 #include "platform/files/file_trust.h"
 #include "pytorch/installed/installed_torch.h"
 #include "pytorch/installed/torch_version.h"
 #include "pytorch/symbols/symbol_key.h"
 #include "pytorch/symbols/symbol_name.h"
-#include "report/model/source_link.h"
 
 namespace optrace {
 namespace {

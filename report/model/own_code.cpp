@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "pytorch/functions/layers.h"
 #include "report/model/json_fields.h"
-#include "report/model/layers.h"
 
 namespace optrace {
 namespace {

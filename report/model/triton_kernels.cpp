@@ -4,8 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "indexer/store/source_link.h"
 #include "report/model/json_fields.h"
-#include "report/model/source_link.h"
 
 namespace optrace {
 namespace {

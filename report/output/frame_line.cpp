@@ -13,7 +13,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "indexer/store/source_link.h"
 #include "platform/text/printable_text.h"
+#include "present/line_text.h"
 #include "present/readable_numbers.h"
 #include "pytorch/symbols/symbol_name.h"
 #include "report/model/attention_backends.h"
@@ -23,10 +25,8 @@
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
 #include "report/model/json_fields.h"
-#include "report/model/line_text.h"
 #include "report/model/process_names.h"
 #include "report/model/returned_values.h"
-#include "report/model/source_link.h"
 #include "report/output/compilation_text.h"
 
 namespace optrace {

@@ -11,9 +11,9 @@
 
 #include "platform/text/json_writer.h"
 #include "platform/text/printable_text.h"
+#include "present/line_text.h"
 #include "report/model/frame_name.h"
 #include "report/model/json_fields.h"
-#include "report/model/line_text.h"
 #include "report/model/walk_frames.h"
 
 namespace optrace {

@@ -8,10 +8,10 @@
 #include <fmt/format.h>
 
 #include "indexer/store/index_catalogue.h"
+#include "indexer/store/source_link.h"
 #include "platform/text/printable_text.h"
 #include "present/compressed_text.h"
 #include "report/model/json_fields.h"
-#include "report/model/source_link.h"
 #include "report/output/html_page_parts.h"
 #include "report/output/page_json.h"
 #include "report/output/page_tables.h"

@@ -14,8 +14,8 @@
 
 #include "platform/text/printable_text.h"
 #include "present/dot_text.h"
+#include "present/line_text.h"
 #include "report/model/frame_name.h"
-#include "report/model/line_text.h"
 #include "report/model/walk_frames.h"
 
 namespace optrace {

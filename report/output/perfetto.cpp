@@ -13,9 +13,9 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/text/json_writer.h"
+#include "present/line_text.h"
 #include "report/model/frame_name.h"
 #include "report/model/json_fields.h"
-#include "report/model/line_text.h"
 #include "report/model/walk_frames.h"
 
 namespace optrace {

@@ -10,10 +10,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "indexer/store/source_link.h"
 #include "platform/text/json_writer.h"
-#include "report/model/layers.h"
+#include "pytorch/functions/layers.h"
 #include "report/model/shortfalls.h"
-#include "report/model/source_link.h"
 #include "report/output/detail_json.h"
 
 namespace optrace {

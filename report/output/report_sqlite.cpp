@@ -14,6 +14,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "indexer/store/source_link.h"
 #include "platform/text/json_writer.h"
 #include "platform/text/printable_text.h"
 #include "present/sqlite_database.h"
@@ -21,7 +22,6 @@
 #include "report/model/frame_time.h"
 #include "report/model/json_fields.h"
 #include "report/model/shortfalls.h"
-#include "report/model/source_link.h"
 #include "report/model/walk_frames.h"
 #include "report/output/detail_json.h"
 #include "report/summary/op_usage.h"

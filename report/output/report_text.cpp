@@ -12,14 +12,14 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "indexer/store/source_link.h"
 #include "platform/text/printable_text.h"
+#include "present/line_text.h"
 #include "present/terminal_text.h"
 #include "pytorch/symbols/symbol_name.h"
 #include "report/model/frame_name.h"
 #include "report/model/json_fields.h"
-#include "report/model/line_text.h"
 #include "report/model/own_code.h"
-#include "report/model/source_link.h"
 #include "report/model/tensor_detail.h"
 #include "report/output/failures.h"
 #include "report/output/frame_line.h"

@@ -8,11 +8,11 @@
 
 #include "indexer/making/on_demand.h"
 #include "indexer/store/index_catalogue.h"
+#include "indexer/store/source_link.h"
 #include "platform/error.h"
 #include "platform/text/printable_text.h"
 #include "report/merge/trace_index.h"
 #include "report/model/json_fields.h"
-#include "report/model/source_link.h"
 #include "src/choices/background_index.h"
 #include "src/terminal/standard_output.h"
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "indexer/store/index_store.h"
+#include "lookup/locate/locate_output.h"
 #include "pytorch/installed/installed_torch.h"
-#include "report/locate/locate_output.h"
 #include "src/choices/python_choice.h"
 #include "tracer/trace/trace.h"
 

@@ -14,11 +14,11 @@
 #include "indexer/sources/source_fetch.h"
 #include "indexer/sources/source_tree.h"
 #include "indexer/store/index_catalogue.h"
+#include "indexer/store/source_link.h"
 #include "platform/error.h"
 #include "platform/process/child_process.h"
 #include "platform/text/printable_text.h"
 #include "pytorch/installed/installed_torch.h"
-#include "report/model/source_link.h"
 #include "src/choices/python_choice.h"
 
 namespace optrace {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "report/locate/locate.h"
+#include "lookup/locate/locate.h"
 
 namespace optrace {
 

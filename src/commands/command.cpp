@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "report/locate/op_spelling.h"
+#include "lookup/locate/op_spelling.h"
 
 namespace optrace {
 namespace {

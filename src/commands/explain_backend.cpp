@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "lookup/explain/explain.h"
+#include "lookup/locate/op_spelling.h"
 #include "platform/error.h"
 #include "platform/text/printable_text.h"
-#include "report/explain/explain.h"
-#include "report/explain/returned_in_calls.h"
-#include "report/locate/op_spelling.h"
+#include "report/details/returned_in_calls.h"
 #include "report/model/returned_values.h"
 #include "src/commands/command_input.h"
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "report/explain/why_not.h"
-#include "report/explain/why_not_output.h"
-#include "report/locate/source_indexes.h"
+#include "lookup/locate/source_indexes.h"
+#include "lookup/why_not/why_not.h"
+#include "lookup/why_not/why_not_output.h"
 
 namespace optrace {
 

@@ -11,14 +11,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "indexer/store/source_link.h"
+#include "lookup/explain/explain.h"
+#include "lookup/explain/explain_output.h"
+#include "lookup/locate/op_spelling.h"
+#include "lookup/why_not/why_not_output.h"
 #include "platform/error.h"
 #include "platform/process/interrupt.h"
 #include "platform/text/printable_text.h"
-#include "report/explain/explain.h"
-#include "report/explain/explain_output.h"
-#include "report/explain/why_not_output.h"
-#include "report/locate/op_spelling.h"
-#include "report/model/source_link.h"
 #include "src/choices/index_choice.h"
 #include "src/choices/local_sources.h"
 #include "src/commands/explain_backend.h"

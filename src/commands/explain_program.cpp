@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "platform/error.h"
-#include "report/explain/compiled_output.h"
+#include "report/compiled/compiled_output.h"
 #include "report/merge/merge.h"
 #include "src/commands/command.h"
 #include "src/terminal/command_output.h"

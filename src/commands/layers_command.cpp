@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
+#include "lookup/layers/layer_survey.h"
+#include "lookup/layers/layer_survey_output.h"
 #include "platform/error.h"
-#include "report/locate/layer_survey.h"
-#include "report/locate/layer_survey_output.h"
 #include "src/choices/index_choice.h"
 #include "src/choices/local_sources.h"
 #include "src/commands/command.h"

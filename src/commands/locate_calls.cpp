@@ -10,17 +10,17 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "lookup/calls/call_graph.h"
+#include "lookup/calls/call_hierarchy.h"
+#include "lookup/calls/python_calls.h"
+#include "lookup/calls/virtual_functions.h"
+#include "lookup/locate/cpp_lookup.h"
+#include "lookup/locate/entry_locator.h"
+#include "lookup/locate/op_lookup.h"
+#include "lookup/locate/python_lookup.h"
+#include "lookup/locate/source_indexes.h"
+#include "lookup/locate/wheel_symbols.h"
 #include "platform/error.h"
-#include "report/explain/call_graph.h"
-#include "report/explain/call_hierarchy.h"
-#include "report/explain/python_calls.h"
-#include "report/explain/virtual_functions.h"
-#include "report/locate/cpp_lookup.h"
-#include "report/locate/entry_locator.h"
-#include "report/locate/op_lookup.h"
-#include "report/locate/python_lookup.h"
-#include "report/locate/source_indexes.h"
-#include "report/locate/wheel_symbols.h"
 #include "report/output/source_copies.h"
 #include "src/choices/local_sources.h"
 

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "report/locate/located.h"
+#include "lookup/locate/located.h"
 #include "src/choices/index_choice.h"
 
 namespace optrace {

@@ -14,13 +14,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "indexer/store/source_link.h"
+#include "lookup/locate/locate.h"
+#include "lookup/locate/locate_output.h"
+#include "lookup/locate/locate_query.h"
 #include "platform/error.h"
 #include "platform/process/interrupt.h"
 #include "pytorch/symbols/symbol_name.h"
-#include "report/locate/locate.h"
-#include "report/locate/locate_output.h"
-#include "report/locate/locate_query.h"
-#include "report/model/source_link.h"
 #include "src/choices/index_choice.h"
 #include "src/choices/local_sources.h"
 #include "src/choices/python_inspection.h"

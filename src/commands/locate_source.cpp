@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "lookup/locate/definition_text.h"
 #include "platform/error.h"
-#include "report/locate/definition_text.h"
 #include "report/output/source_copies.h"
 #include "src/choices/local_sources.h"
 

@@ -2,8 +2,8 @@
 
 #include <filesystem>
 
-#include "report/locate/locate_output.h"
-#include "report/locate/located.h"
+#include "lookup/locate/locate_output.h"
+#include "lookup/locate/located.h"
 #include "src/choices/index_choice.h"
 
 namespace optrace {

@@ -15,14 +15,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "lookup/locate/locate.h"
+#include "lookup/locate/op_spelling.h"
+#include "lookup/locate/source_indexes.h"
 #include "platform/error.h"
 #include "platform/files/output_file.h"
 #include "platform/process/interrupt.h"
 #include "platform/text/printable_text.h"
 #include "present/progress_display.h"
-#include "report/locate/locate.h"
-#include "report/locate/op_spelling.h"
-#include "report/locate/source_indexes.h"
 #include "report/model/known_results.h"
 #include "src/choices/index_choice.h"
 #include "src/choices/python_choice.h"

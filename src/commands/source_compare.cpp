@@ -4,9 +4,9 @@
 #include <string>
 
 #include "indexer/store/index_store.h"
+#include "lookup/source_compare/source_comparison.h"
+#include "lookup/source_compare/source_comparison_output.h"
 #include "platform/error.h"
-#include "report/source_compare/source_comparison.h"
-#include "report/source_compare/source_comparison_output.h"
 #include "src/choices/index_operand.h"
 #include "src/commands/command.h"
 #include "src/options/common_options.h"

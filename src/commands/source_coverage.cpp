@@ -15,12 +15,12 @@
 #include <nlohmann/json.hpp>
 
 #include "indexer/store/completeness.h"
+#include "indexer/store/source_link.h"
 #include "platform/elf/module_symbols.h"
 #include "platform/error.h"
 #include "platform/text/json_writer.h"
 #include "platform/text/printable_text.h"
 #include "pytorch/symbols/symbol_name.h"
-#include "report/model/source_link.h"
 #include "src/choices/index_choice.h"
 #include "src/options/common_options.h"
 #include "src/terminal/command_output.h"

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <optional>
 
+#include "lookup/layers/layer_survey.h"
 #include "present/hyperlink_format.h"
 #include "pytorch/libraries/backend_name.h"
 #include "report/findings/finding_rules.h"
-#include "report/locate/layer_survey.h"
 #include "tracer/runtime_build/dry_run.h"
 
 namespace optrace {

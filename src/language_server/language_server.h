@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "report/locate/python_source.h"
+#include "lookup/source_text/python_source.h"
 #include "src/language_server/name_answers.h"
 
 namespace optrace {

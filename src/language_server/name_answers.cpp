@@ -7,10 +7,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "indexer/store/source_link.h"
+#include "lookup/explain/explain_wording.h"
 #include "platform/text/printable_text.h"
 #include "pytorch/names/function_roles.h"
-#include "report/explain/explain_wording.h"
-#include "report/model/source_link.h"
 
 namespace optrace {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "report/locate/locate.h"
-#include "report/locate/source_indexes.h"
+#include "lookup/locate/locate.h"
+#include "lookup/locate/source_indexes.h"
 #include "src/choices/index_choice.h"
 #include "src/choices/local_sources.h"
 

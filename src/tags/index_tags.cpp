@@ -8,11 +8,11 @@
 
 #include <fmt/format.h>
 
+#include "lookup/locate/locate.h"
+#include "lookup/locate/op_spelling.h"
+#include "lookup/locate/python_lookup.h"
 #include "platform/process/interrupt.h"
 #include "pytorch/symbols/symbol_name.h"
-#include "report/locate/locate.h"
-#include "report/locate/op_spelling.h"
-#include "report/locate/python_lookup.h"
 
 namespace optrace {
 namespace {

@@ -9,10 +9,10 @@
 
 #include "platform/error.h"
 #include "platform/text/printable_text.h"
+#include "present/line_text.h"
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
 #include "report/model/json_fields.h"
-#include "report/model/line_text.h"
 #include "report/model/own_code.h"
 #include "report/model/walk_frames.h"
 

@@ -1,11 +1,11 @@
-// The reader of Python files that are open in an editor (report/locate/python_source.h). The
+// The reader of Python files that are open in an editor (lookup/source_text/python_source.h). The
 // input is a file; every name in it is resolved.
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
-#include "report/locate/python_source.h"
+#include "lookup/source_text/python_source.h"
 #include "src/language_server/text_position.h"
 #include "tests/fuzz/fuzz_input.h"
 

@@ -10,17 +10,17 @@
 #include <sqlite3.h>
 
 #include "indexer/store/op_facts.h"
+#include "indexer/store/source_link.h"
+#include "lookup/explain/explain_output.h"
+#include "lookup/locate/locate.h"
+#include "lookup/locate/locate_output.h"
+#include "present/line_text.h"
 #include "pytorch/symbols/symbol_key.h"
 #include "report/check/check.h"
 #include "report/check/check_output.h"
-#include "report/explain/explain_output.h"
-#include "report/locate/locate.h"
-#include "report/locate/locate_output.h"
 #include "report/model/frame_name.h"
-#include "report/model/line_text.h"
-#include "report/model/source_link.h"
 #include "report/output/report_sqlite.h"
-#include "tests/unit/report/index_file.h"
+#include "tests/unit/index_file.h"
 #include "tests/unit/report/written_report.h"
 #include "tests/unit/trace_builder.h"
 

@@ -20,8 +20,8 @@
 #include "report/compare/baseline.h"
 #include "report/merge/join.h"
 #include "report/merge/merge.h"
+#include "tests/unit/index_file.h"
 #include "tests/unit/report/frames.h"
-#include "tests/unit/report/index_file.h"
 #include "tests/unit/report/written_report.h"
 #include "tests/unit/small_library.h"
 

@@ -6,11 +6,11 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
+#include "indexer/store/source_link.h"
+#include "pytorch/functions/layers.h"
 #include "pytorch/symbols/symbol_key.h"
-#include "report/model/layers.h"
 #include "report/model/report.h"
-#include "report/model/source_link.h"
-#include "tests/unit/report/index_file.h"
+#include "tests/unit/index_file.h"
 #include "tests/unit/report/merged_timeline.h"
 #include "tests/unit/trace_builder.h"
 

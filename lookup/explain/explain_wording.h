@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lookup/explain/explain.h"
+#include "present/terminal_text.h"
+
+namespace optrace {
+
+/// The file that derivatives are declared in; OpFacts has only lines of it.
+constexpr std::string_view kDerivativesFile = "tools/autograd/derivatives.yaml";
+
+/// Colours of what a call path leads through, for TerminalStyle::paint().
+inline constexpr std::string_view kOpColour = kYellow;
+inline constexpr std::string_view kFunctionColour = kGreen;
+inline constexpr std::string_view kLibraryColour = kRed;
+
+/// Returns the source that lines refer to: `PyTorch 2.6.0, the commit of the installed torch`.
+std::string source_sentence(const ExplanationSource& source);
+
+/// Returns `aten/src/ATen/native/Convolution.cpp:984`, with `~` before an approximate line; only
+/// the file if the line is unknown.
+std::string place_text(const SourceLocation& location, const ExplanationSource& source);
+
+/// Returns `:984`, or `:~984` for an approximate line; empty for line 0.
+std::string line_suffix(std::uint32_t line, const std::optional<LineInterval>& approximate,
+                        const ExplanationSource& source);
+
+/// Returns the op's names in Python: `torch.add`, `Tensor.add`.
+std::vector<std::string> python_names(const Explanation& explanation);
+
+/// Returns the other overloads, without their namespace: `add.out`.
+std::vector<std::string> other_overloads(const Explanation& explanation);
+
+/// Returns the name of a derivative's node with its key, if that is not the default:
+/// `MulBackward0 (AutogradNestedTensor)`.
+std::string node_name(const OpFacts::Derivative& derivative);
+
+}  // namespace optrace

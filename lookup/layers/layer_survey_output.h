@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "lookup/layers/layer_survey.h"
+#include "lookup/locate/locate_output.h"
+
+namespace optrace {
+
+/// Returns the map of the layers for people.
+std::string to_text(const std::vector<LayerSurvey>& layers, const LocateSource& source,
+                    const LocateTextOptions& options);
+
+/// Returns the map as optrace.layers/1 (layers.schema.json), indented, with a newline at the end.
+std::string to_json(const std::vector<LayerSurvey>& layers, const LocateSource& source);
+
+/// Returns a picture of the map: an SVG file of its own, which is also valid inside of HTML.
+std::string to_svg(const std::vector<LayerSurvey>& layers, const LocateSource& source);
+
+/// Returns a page with the picture and all facts of the map, without scripts.
+std::string to_html(const std::vector<LayerSurvey>& layers, const LocateSource& source);
+
+}  // namespace optrace

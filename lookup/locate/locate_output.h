@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "indexer/store/source_link.h"
+#include "lookup/locate/locate.h"
+#include "present/terminal_text.h"
+
+namespace optrace {
+
+/// The source that lines refer to, for display.
+struct LocateSource {
+  std::string torch_version;      ///< Version of the installed torch; empty without one.
+  std::string torch_git_version;  ///< Its commit; empty if unknown.
+  std::string version;            ///< PyTorch version of the index.
+  IndexFit fit;                   ///< Of the index and the installed torch.
+};
+
+/// Returns the place of an answer, `file:123` or `file:~123`; empty if its file is unknown.
+std::string place_text(const Located& located, const LocateSource& source);
+
+/// Returns the line of a callee's call, `123` or `~123`; empty if it is unknown.
+std::string call_text(const Located& located, const LocateSource& source);
+
+/// Returns the same in JSON: `line`, `exact`, `interval`.
+nlohmann::ordered_json call_json(const Located& located, const LocateSource& source);
+
+/// Returns the place of an answer in JSON: `file`, `line`, `exact`, `interval`.
+nlohmann::ordered_json place_json(const Located& located, const LocateSource& source);
+
+/// Returns the `source` of the JSON, which describes the index.
+nlohmann::ordered_json source_json(const LocateSource& source);
+
+struct LocateTextOptions {
+  std::size_t width = 0;  ///< Columns; 0: no limit.
+  bool all = false;       ///< Also show kernels without a known definition.
+  TerminalStyle style;
+};
+
+/// Returns answers for people: kind, name and file:line, with the parts indented below.
+/// Approximate lines, such as those of another version's source, are marked with `~`.
+std::string to_text(const LocateResult& result, const LocateSource& source,
+                    const LocateTextOptions& options);
+
+/// Returns a definition as text, below a line with its place; with colours for keywords, strings
+/// and comments if the style has them.
+std::string to_text(const LocatedDefinition& definition, const LocateTextOptions& options);
+
+/// Returns answers as optrace.locate/1 (locate.schema.json), indented, with a newline at the end.
+std::string to_json(const LocateResult& result, const LocateSource& source);
+
+/// Same, on one line.
+std::string to_json_line(const LocateResult& result, const LocateSource& source);
+
+/// Returns the replacement for an answer that does not exist: `error` and `suggestions`, on one
+/// line.
+std::string error_to_json_line(std::string_view query, std::string_view error,
+                               const std::vector<std::string>& suggestions,
+                               const LocateSource& source);
+
+}  // namespace optrace
