@@ -18,7 +18,7 @@
 #include "report/model/json_fields.h"
 #include "report/output/compilation_text.h"
 #include "report/output/report_header.h"
-#include "report/output/report_text.h"
+#include "report/output/text_options.h"
 #include "report/summary/fused_kernels.h"
 
 namespace optrace {

@@ -48,11 +48,11 @@ bool is_binary(ReportFormat format) {
 void render(const Trace& trace, const Index* index, ReportFormat format,
             const ReportTextOptions& options, OutputSink& sink) {
   render(merge(trace, index, merge_options(format, options, has_timeline(trace))), format, options,
-         sink);
+         {}, sink);
 }
 
 void render(const Report& report, ReportFormat format, const ReportTextOptions& options,
-            OutputSink& sink) {
+            const PageOptions& page, OutputSink& sink) {
   switch (format) {
     case ReportFormat::text:
       to_text(report, options, sink);
@@ -82,7 +82,7 @@ void render(const Report& report, ReportFormat format, const ReportTextOptions& 
       to_sqlite(report, sink);
       break;
     case ReportFormat::html:
-      to_html_page(report, options.page, options.findings, sink);
+      to_html_page(report, page, options.findings, sink);
       break;
     case ReportFormat::perfetto: {
       PerfettoWriter writer(sink);

@@ -7,7 +7,8 @@
 #include "platform/files/output_sink.h"
 #include "report/merge/merge.h"
 #include "report/model/report.h"
-#include "report/output/report_text.h"
+#include "report/output/html_page.h"
+#include "report/output/text_options.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {
@@ -57,6 +58,6 @@ void render(const Trace& trace, const Index* index, ReportFormat format,
 
 /// Writes a report in a format.
 void render(const Report& report, ReportFormat format, const ReportTextOptions& options,
-            OutputSink& sink);
+            const PageOptions& page, OutputSink& sink);
 
 }  // namespace optrace

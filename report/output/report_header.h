@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "report/model/report.h"
-#include "report/output/report_text.h"
+#include "report/output/text_options.h"
 
 namespace optrace {
 

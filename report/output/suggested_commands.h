@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "report/model/report.h"
-#include "report/output/report_text.h"
+#include "report/output/text_options.h"
 
 namespace optrace {
 

@@ -2,7 +2,7 @@
 
 #include "platform/files/output_sink.h"
 #include "report/model/report.h"
-#include "report/output/report_text.h"
+#include "report/output/text_options.h"
 
 namespace optrace {
 

@@ -102,12 +102,13 @@ void write_report(const Report& report, const OutputOptions& options, ReportStre
     return;
   }
   ReportTextOptions tree = options.tree;
+  PageOptions page;
   if (options.format() == ReportFormat::html)
-    tree.page = page_options(report, tree.trace_files, options.page_source);
+    page = page_options(report, tree.trace_files, options.page_source);
   write_format(options, stream, [&](const OutputTarget& target, OutputSink& sink) {
     tree.width = target.width;
     tree.style = style_for(options.terminal, target, find_in(LocalSources(report)));
-    render(report, options.format(), tree, sink);
+    render(report, options.format(), tree, page, sink);
   });
 }
 
