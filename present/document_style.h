@@ -4,7 +4,7 @@
 
 namespace optrace {
 
-/// A style sheet from report/html/ that the build puts into the program.
+/// A style sheet from present/ that the build puts into the program.
 struct EmbeddedStyle {
   std::string_view css;
   std::string_view hash;  ///< Base64 of its SHA-256, for a Content-Security-Policy.

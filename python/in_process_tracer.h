@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/exported.h"
-#include "tracer/calltree/collector.h"
+#include "tracer/collect/collector.h"
 #include "tracer/runtime_build/built_for_torch.h"
 #include "tracer/trace/trace.h"
 

@@ -9,7 +9,7 @@
 
 #include "platform/error.h"
 #include "python/python_values.h"
-#include "report/check/check_output.h"
+#include "report/check/formats/check_output.h"
 
 namespace optrace {
 

@@ -7,13 +7,13 @@
 #include "indexer/store/index_catalogue.h"
 #include "platform/error.h"
 #include "platform/files/output_sink.h"
+#include "report/formats/html/html_page.h"
+#include "report/formats/report_text.h"
+#include "report/json/report_json.h"
+#include "report/json/saved_report.h"
 #include "report/merge/merge.h"
 #include "report/merge/trace_index.h"
 #include "report/model/json_fields.h"
-#include "report/model/saved_report.h"
-#include "report/output/html_page.h"
-#include "report/output/report_json.h"
-#include "report/output/report_text.h"
 
 namespace optrace {
 

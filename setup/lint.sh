@@ -26,7 +26,7 @@ check clang-format clang-format-19 --dry-run --Werror "${cpp[@]}"
 mapfile -t scripts < <(git grep -lE '^#!.*\b(ba)?sh$')
 check shellcheck shellcheck "${scripts[@]}"
 
-check tsc tsc --project report/html/tsconfig.json
+check tsc tsc --project report/formats/html/script/tsconfig.json
 check ruff .venv-lint/bin/ruff check --quiet .
 # tests/truth and tests/cuda_workloads both have a module `workloads`. A module and its stub are
 # checked in separate runs, because mypy takes one file for a module.

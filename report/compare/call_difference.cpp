@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "report/model/call_detail.h"
+#include "report/details/call_detail.h"
 #include "report/model/json_fields.h"
 
 namespace optrace {

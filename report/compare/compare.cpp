@@ -21,8 +21,8 @@
 #include "report/compare/call_difference.h"
 #include "report/compare/compared_step.h"
 #include "report/compare/frame_matcher.h"
+#include "report/details/returned_values.h"
 #include "report/model/json_fields.h"
-#include "report/model/returned_values.h"
 #include "report/model/shortfalls.h"
 
 namespace optrace {

@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "report/summary/fused_kernels.h"
+#include "report/compiled/fused_kernels.h"
 #include "report/summary/own_lines.h"
 
 namespace optrace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "pytorch/symbols/symbol_key.h"
-#include "report/model/attention_backends.h"
+#include "report/details/attention_backends.h"
 #include "report/model/json_fields.h"
 #include "report/model/walk_frames.h"
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "report/findings/graph_breaks.h"
+#include "report/compiled/graph_breaks.h"
 #include "report/findings/unread_gradients.h"
 #include "report/findings/unused_graphs.h"
 #include "report/model/report.h"

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "platform/text/printable_text.h"
+#include "report/compiled/compilations.h"
 #include "report/findings/rule_functions.h"
-#include "report/model/compilations.h"
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
 #include "report/model/walk_frames.h"

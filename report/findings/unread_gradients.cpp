@@ -11,8 +11,8 @@
 #include <fmt/ranges.h>
 
 #include "platform/text/printable_text.h"
+#include "report/compiled/graph_breaks.h"
 #include "report/findings/device_copies.h"
-#include "report/findings/graph_breaks.h"
 #include "report/findings/op_tensors.h"
 #include "report/model/frame_time.h"
 #include "report/model/walk_frames.h"

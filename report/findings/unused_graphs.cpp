@@ -4,8 +4,8 @@
 #include <limits>
 #include <vector>
 
+#include "report/compiled/graph_breaks.h"
 #include "report/findings/device_copies.h"
-#include "report/findings/graph_breaks.h"
 #include "report/findings/op_tensors.h"
 #include "report/model/frame_time.h"
 

@@ -17,14 +17,14 @@
 #include "pytorch/functions/layers.h"
 #include "pytorch/names/function_roles.h"
 #include "pytorch/symbols/symbol_name.h"
+#include "report/details/decisions.h"
+#include "report/details/dispatch_detail.h"
+#include "report/details/recorded_variables.h"
+#include "report/details/returned_values.h"
 #include "report/merge/call_lines.h"
 #include "report/merge/library_calls.h"
 #include "report/merge/shared_parts.h"
-#include "report/model/decisions.h"
-#include "report/model/dispatch_detail.h"
 #include "report/model/json_fields.h"
-#include "report/model/recorded_variables.h"
-#include "report/model/returned_values.h"
 
 namespace optrace {
 namespace {

@@ -6,10 +6,10 @@
 
 #include "indexer/store/index_store.h"
 #include "indexer/store/source_link.h"
+#include "report/details/call_detail.h"
 #include "report/merge/frame_processes.h"
 #include "report/merge/report_path.h"
 #include "report/merge/traced_functions.h"
-#include "report/model/call_detail.h"
 #include "report/model/report.h"
 #include "tracer/trace/trace.h"
 

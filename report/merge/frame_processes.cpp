@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "present/json_or_null.h"
-#include "report/model/process_names.h"
+#include "report/job/process_names.h"
 
 namespace optrace {
 namespace {

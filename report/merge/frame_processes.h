@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "report/merge/merged_processes.h"
+#include "report/job/merged_processes.h"
 #include "report/merge/report_path.h"
 #include "report/model/report_reader.h"
 #include "tracer/trace/trace.h"

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "report/details/call_detail.h"
 #include "report/merge/call_lines.h"
 #include "report/merge/report_path.h"
 #include "report/merge/traced_functions.h"
-#include "report/model/call_detail.h"
 #include "report/model/report.h"
 #include "tracer/trace/trace.h"
 

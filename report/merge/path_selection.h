@@ -1,8 +1,8 @@
 #pragma once
 
+#include "report/details/call_detail.h"
 #include "report/merge/report_path.h"
 #include "report/merge/traced_functions.h"
-#include "report/model/call_detail.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "report/model/timeline.h"
-#include "tracer/calltree/op_selection.h"
-#include "tracer/calltree/timeline_paths.h"
+#include "tracer/collect/op_selection.h"
+#include "tracer/collect/timeline_paths.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {

@@ -11,9 +11,9 @@
 #include "indexer/store/source_link.h"
 #include "lookup/decisions/decision_functions.h"
 #include "pytorch/functions/layers.h"
+#include "report/compiled/generated_code.h"
 #include "report/merge/call_lines.h"
 #include "report/merge/debug_lines.h"
-#include "report/model/generated_code.h"
 #include "report/model/report.h"
 #include "tracer/trace/trace.h"
 

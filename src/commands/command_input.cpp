@@ -11,10 +11,10 @@
 
 #include "platform/error.h"
 #include "platform/text/printable_text.h"
-#include "report/merge/join.h"
+#include "report/job/join.h"
+#include "report/json/saved_report.h"
 #include "report/merge/merge.h"
 #include "report/merge/trace_index.h"
-#include "report/model/saved_report.h"
 #include "src/commands/job_traces.h"
 #include "src/commands/traced_command.h"
 

@@ -12,7 +12,7 @@
 #include "platform/error.h"
 #include "platform/text/printable_text.h"
 #include "report/details/returned_in_calls.h"
-#include "report/model/returned_values.h"
+#include "report/details/returned_values.h"
 #include "src/commands/command_input.h"
 
 namespace optrace {

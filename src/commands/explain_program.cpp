@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "platform/error.h"
-#include "report/compiled/compiled_output.h"
+#include "report/formats/compiled_output.h"
 #include "report/merge/merge.h"
 #include "src/commands/command.h"
 #include "src/terminal/command_output.h"

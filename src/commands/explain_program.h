@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "src/commands/program_to_run.h"
+#include "src/inputs/program_to_run.h"
 #include "src/terminal/terminal.h"
 
 namespace optrace {

@@ -4,12 +4,12 @@
 #include <vector>
 
 #include "platform/process/interrupt.h"
+#include "report/findings/findings_output.h"
 #include "report/merge/merge.h"
 #include "report/merge/trace_index.h"
-#include "report/output/findings_output.h"
-#include "src/choices/local_sources.h"
 #include "src/commands/command.h"
 #include "src/commands/job_traces.h"
+#include "src/inputs/local_sources.h"
 #include "src/options/common_options.h"
 #include "src/options/finding_options.h"
 #include "src/terminal/command_output.h"

@@ -12,7 +12,7 @@
 #include "platform/error.h"
 #include "platform/process/interrupt.h"
 #include "present/progress_display.h"
-#include "report/merge/trace_merge.h"
+#include "report/job/trace_merge.h"
 
 namespace optrace {
 namespace {

@@ -21,8 +21,8 @@
 #include "lookup/locate/source_indexes.h"
 #include "lookup/locate/wheel_symbols.h"
 #include "platform/error.h"
-#include "report/output/source_copies.h"
-#include "src/choices/local_sources.h"
+#include "report/formats/html/source_copies.h"
+#include "src/inputs/local_sources.h"
 
 namespace optrace {
 

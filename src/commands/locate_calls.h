@@ -3,7 +3,7 @@
 #include <cstddef>
 
 #include "lookup/locate/located.h"
-#include "src/choices/index_choice.h"
+#include "src/inputs/index_choice.h"
 
 namespace optrace {
 

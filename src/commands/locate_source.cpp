@@ -9,8 +9,8 @@
 
 #include "lookup/locate/definition_text.h"
 #include "platform/error.h"
-#include "report/output/source_copies.h"
-#include "src/choices/local_sources.h"
+#include "report/formats/html/source_copies.h"
+#include "src/inputs/local_sources.h"
 
 namespace optrace {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "platform/error.h"
 #include "platform/process/interrupt.h"
-#include "src/choices/index_choice.h"
 #include "src/commands/command.h"
+#include "src/inputs/index_choice.h"
 #include "src/language_server/language_server.h"
 #include "src/language_server/message_stream.h"
 #include "src/language_server/name_answers.h"

@@ -11,8 +11,8 @@
 
 #include "platform/error.h"
 #include "platform/files/installation.h"
-#include "src/choices/python_choice.h"
 #include "src/commands/command.h"
+#include "src/inputs/python_choice.h"
 
 namespace optrace {
 namespace {

@@ -5,9 +5,9 @@
 #include <span>
 #include <string>
 
-#include "report/output/render.h"
-#include "report/output/report_text.h"
-#include "report/selection/frame_selection.h"
+#include "report/formats/render.h"
+#include "report/formats/report_text.h"
+#include "report/model/frame_selection.h"
 #include "src/command_line/command_line.h"
 #include "src/terminal/terminal.h"
 #include "tracer/trace/trace.h"

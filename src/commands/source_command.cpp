@@ -25,11 +25,11 @@
 #include "platform/error.h"
 #include "platform/process/interrupt.h"
 #include "platform/text/printable_text.h"
-#include "src/choices/index_choice.h"
-#include "src/choices/python_choice.h"
 #include "src/commands/command.h"
 #include "src/commands/source_compare.h"
 #include "src/commands/source_coverage.h"
+#include "src/inputs/index_choice.h"
+#include "src/inputs/python_choice.h"
 #include "src/options/common_options.h"
 #include "src/terminal/standard_output.h"
 

@@ -21,7 +21,7 @@
 #include "platform/text/json_writer.h"
 #include "platform/text/printable_text.h"
 #include "pytorch/symbols/symbol_name.h"
-#include "src/choices/index_choice.h"
+#include "src/inputs/index_choice.h"
 #include "src/options/common_options.h"
 #include "src/terminal/command_output.h"
 

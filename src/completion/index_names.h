@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "src/choices/index_choice.h"
 #include "src/completion/completion.h"
+#include "src/inputs/index_choice.h"
 
 namespace optrace {
 

@@ -9,8 +9,8 @@
 #include "platform/elf/module_symbols.h"
 #include "platform/process/child_process.h"
 #include "pytorch/installed/torch_version.h"
-#include "src/choices/index_choice.h"
-#include "tracer/launch/target_description.h"
+#include "src/inputs/index_choice.h"
+#include "tracer/connection/target_description.h"
 
 namespace optrace {
 

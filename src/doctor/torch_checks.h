@@ -4,8 +4,8 @@
 #include <string>
 
 #include "pytorch/installed/installed_torch.h"
-#include "src/choices/python_choice.h"
 #include "src/doctor/doctor_check.h"
+#include "src/inputs/python_choice.h"
 
 namespace optrace {
 

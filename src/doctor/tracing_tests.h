@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "src/choices/python_choice.h"
 #include "src/doctor/doctor_check.h"
+#include "src/inputs/python_choice.h"
 
 namespace optrace {
 

@@ -5,8 +5,8 @@
 
 #include "src/command_line/command_line.h"
 #include "src/terminal/terminal.h"
-#include "tracer/calltree/memory_budget.h"
-#include "tracer/launch/tracing_orders.h"
+#include "tracer/collect/memory_budget.h"
+#include "tracer/connection/tracing_orders.h"
 
 namespace optrace {
 

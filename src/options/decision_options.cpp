@@ -1,6 +1,6 @@
 #include "src/options/decision_options.h"
 
-#include "report/model/known_results.h"
+#include "report/details/known_results.h"
 #include "src/options/common_options.h"
 
 namespace optrace {

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "src/command_line/command_line.h"
-#include "tracer/calltree/path_counter.h"
+#include "tracer/collect/path_counter.h"
 #include "tracer/launch/program_tracer.h"
 
 namespace optrace {

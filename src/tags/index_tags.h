@@ -4,8 +4,8 @@
 #include <set>
 #include <string_view>
 
-#include "src/choices/index_choice.h"
-#include "src/choices/local_sources.h"
+#include "src/inputs/index_choice.h"
+#include "src/inputs/local_sources.h"
 #include "src/tags/tag_file.h"
 
 namespace optrace {

@@ -7,10 +7,10 @@
 
 #include "platform/text/printable_text.h"
 #include "present/readable_numbers.h"
-#include "report/model/dispatch_detail.h"
+#include "report/details/dispatch_detail.h"
+#include "report/lines/frame_line.h"
 #include "report/model/frame_time.h"
 #include "report/model/json_fields.h"
-#include "report/output/frame_line.h"
 
 namespace optrace {
 namespace {

@@ -9,9 +9,9 @@
 #include "platform/text/printable_text.h"
 #include "present/readable_numbers.h"
 #include "present/terminal_text.h"
+#include "report/lines/frame_line.h"
+#include "report/lines/line_layout.h"
 #include "report/model/json_fields.h"
-#include "report/output/frame_line.h"
-#include "report/output/line_layout.h"
 #include "src/tree_browser/frame_details.h"
 #include "src/tree_browser/text_page.h"
 

@@ -89,11 +89,11 @@ def source(run_program, repository):
 
 
 @pytest.fixture(scope="session")
-def validate(repository):
+def validate(build):
     """validate(object, "report"): validates against the schema of that name."""
 
     schemas = {file.name: json.loads(file.read_text())
-               for file in (repository / "report/schemas").glob("*.schema.json")}
+               for file in (build / "share/optrace").glob("*.schema.json")}
     registry: referencing.Registry = referencing.Registry().with_resources(
         (name, referencing.Resource.from_contents(schema)) for name, schema in schemas.items())
 

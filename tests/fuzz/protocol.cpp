@@ -1,6 +1,6 @@
 // Messages of a traced process: one JSON object per line.
 #include "tests/fuzz/fuzz_input.h"
-#include "tracer/launch/target_messages.h"
+#include "tracer/connection/target_messages.h"
 
 using namespace optrace;
 

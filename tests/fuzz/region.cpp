@@ -4,7 +4,7 @@
 
 #include "platform/files/private_folder.h"
 #include "tests/fuzz/fuzz_input.h"
-#include "tracer/calltree/collector.h"
+#include "tracer/collect/collector.h"
 #include "tracer/in_process/agent/interface/recording_format.h"
 
 using namespace optrace;

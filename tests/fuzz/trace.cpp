@@ -9,10 +9,10 @@
 #include <xxhash.h>
 #include <zstd.h>
 
+#include "report/formats/render.h"
+#include "report/job/trace_merge.h"
 #include "report/merge/timeline.h"
-#include "report/merge/trace_merge.h"
-#include "report/output/render.h"
-#include "report/output/tensors_output.h"
+#include "report/tensors/tensors_output.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tracer/trace/trace_format.h"
 

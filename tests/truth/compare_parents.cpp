@@ -40,7 +40,7 @@
 #include "platform/process/child_process.h"
 #include "src/command_line/command_line.h"
 #include "tracer/calltree/call_tree.h"
-#include "tracer/calltree/recorded_trace.h"
+#include "tracer/collect/recorded_trace.h"
 #include "tracer/probes/probe_session.h"
 #include "tracer/trace/trace.h"
 #include "truth/alignment.h"

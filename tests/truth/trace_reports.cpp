@@ -20,9 +20,9 @@
 #include "platform/error.h"
 #include "platform/files/output_file.h"
 #include "platform/process/interrupt.h"
+#include "report/json/report_json.h"
 #include "report/merge/merge.h"
 #include "report/model/report.h"
-#include "report/output/report_json.h"
 #include "tracer/launch/op_tracer.h"
 #include "truth/path_sums.h"
 

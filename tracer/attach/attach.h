@@ -11,8 +11,8 @@
 
 #include <sys/types.h>
 
-#include "tracer/calltree/collector.h"
-#include "tracer/launch/tracing_orders.h"
+#include "tracer/collect/collector.h"
+#include "tracer/connection/tracing_orders.h"
 #include "tracer/probes/return_sites.h"
 #include "tracer/runtime_build/built_for_torch.h"
 #include "tracer/trace/trace.h"

@@ -4,7 +4,7 @@
 
 #include <sys/types.h>
 
-#include "tracer/launch/program_socket.h"
+#include "tracer/connection/program_socket.h"
 
 namespace optrace {
 

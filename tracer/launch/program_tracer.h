@@ -11,8 +11,8 @@
 
 #include <sys/types.h>
 
-#include "tracer/calltree/collector.h"
-#include "tracer/launch/tracing_orders.h"
+#include "tracer/collect/collector.h"
+#include "tracer/connection/tracing_orders.h"
 #include "tracer/probes/probe_mode.h"
 #include "tracer/probes/return_sites.h"
 #include "tracer/runtime_build/dry_run.h"

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-HEADER = "tracer/launch/protocol.h"
+HEADER = "tracer/connection/protocol.h"
 MODULE = "tracer/in_process/python/optrace_target/protocol.py"
 CPP_GROUPS = {"message": "Message", "order": "Order", "key": "Key"}
 # The folders with code of either side.

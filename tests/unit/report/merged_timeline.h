@@ -4,7 +4,7 @@
 
 #include "report/merge/merge.h"
 #include "report/model/report.h"
-#include "tracer/calltree/timeline_paths.h"
+#include "tracer/collect/timeline_paths.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {

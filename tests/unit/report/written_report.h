@@ -5,17 +5,17 @@
 #include <vector>
 
 #include "platform/files/output_sink.h"
-#include "report/output/call_stacks.h"
-#include "report/output/dispatch_trace.h"
-#include "report/output/html_page.h"
-#include "report/output/line_layout.h"
-#include "report/output/op_table.h"
-#include "report/output/path_graph.h"
-#include "report/output/perfetto.h"
-#include "report/output/render.h"
-#include "report/output/report_json.h"
-#include "report/output/report_text.h"
-#include "report/output/summary_text.h"
+#include "report/formats/call_stacks.h"
+#include "report/formats/dispatch_trace.h"
+#include "report/formats/html/html_page.h"
+#include "report/formats/op_table.h"
+#include "report/formats/path_graph.h"
+#include "report/formats/perfetto.h"
+#include "report/formats/render.h"
+#include "report/formats/report_text.h"
+#include "report/formats/summary_text.h"
+#include "report/json/report_json.h"
+#include "report/lines/line_layout.h"
 
 namespace optrace {
 

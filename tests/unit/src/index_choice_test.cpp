@@ -1,4 +1,4 @@
-#include "src/choices/index_choice.h"
+#include "src/inputs/index_choice.h"
 
 #include <filesystem>
 #include <fstream>
@@ -10,7 +10,7 @@
 #include "indexer/store/index_writer.h"
 #include "platform/error.h"
 #include "platform/files/private_folder.h"
-#include "src/choices/python_inspection.h"
+#include "src/inputs/python_inspection.h"
 #include "tests/unit/environment_variable.h"
 
 using namespace optrace;

@@ -1,4 +1,4 @@
-#include "src/commands/kept_traces.h"
+#include "src/cache/kept_traces.h"
 
 #include <filesystem>
 #include <fstream>

@@ -1,4 +1,4 @@
-#include "src/choices/python_choice.h"
+#include "src/inputs/python_choice.h"
 
 #include <filesystem>
 #include <fstream>

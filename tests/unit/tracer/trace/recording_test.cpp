@@ -15,7 +15,7 @@
 #include "platform/error.h"
 #include "platform/files/private_folder.h"
 #include "tests/unit/small_library.h"
-#include "tracer/calltree/recorded_trace.h"
+#include "tracer/collect/recorded_trace.h"
 #include "tracer/probes/probe_plan.h"
 #include "tracer/probes/probe_session.h"
 #include "tracer/probes/process_map.h"

@@ -8,7 +8,7 @@
 //   Header, then sections until the end of the file: SectionHeader | `size` bytes, padded to 8.
 //
 // The region is memory shared between the agent and a reader in the command
-// (tracer/calltree/collector.h) while a program of any length runs: RegionHeader, then the arena
+// (tracer/collect/collector.h) while a program of any length runs: RegionHeader, then the arena
 // (append-only sections), then chunks of events that the reader empties and returns.
 //
 // All addresses are run-time addresses; a module's load bias relates them to the file.

@@ -1,6 +1,6 @@
 """The names in the messages between the command and a traced process.
 
-tracer/launch/protocol.h lists the same names for the other side. This file must be valid in every
+tracer/connection/protocol.h lists the same names for the other side. This file must be valid in every
 Python version, because a Python that is too old reports its version with it.
 """
 

@@ -1,0 +1,61 @@
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "platform/text/json_writer.h"
+#include "present/json_or_null.h"
+#include "report/check/formats/check_output.h"
+#include "report/check/formats/check_wording.h"
+#include "report/json/report_json.h"
+#include "report/model/shortfalls.h"
+
+namespace optrace {
+namespace {
+
+using Json = nlohmann::json;
+using Status = CheckResult::Status;
+
+}  // namespace
+
+std::string to_json(const Report& report, const std::vector<CheckResult>& results) {
+  Json json = {{"schema", "optrace.check/1"},
+               {"torch", report.torch.value("version", Json())},
+               {"device", report.device},
+               {"dry_run", report.dry_run},
+               {"shortfalls", shortfalls_json(report.shortfalls)},
+               {"passed", status_of(results) == Status::passed},
+               {"rules", Json::array()}};
+  for (const CheckResult& result : results) {
+    Json path = Json::array();
+    for (const CheckStep& step : result.path) {
+      const bool known = !step.file.empty() && step.line != 0;
+      path.push_back({{"layer", name_of(step.layer)},
+                      {"name", step.name},
+                      {"file", text_or_null(step.file)},
+                      {"line", known ? Json(step.line) : Json()},
+                      {"exact", known ? Json(step.exact) : Json()}});
+    }
+    Json places = Json::array();
+    for (const CheckPlace& place : result.places)
+      places.push_back({{"function", place.function},
+                        {"file", place.file},
+                        {"line", place.line},
+                        {"call_range", call_range_json(place.range)},
+                        {"count", place.count}});
+    json["rules"].push_back({{"name", result.rule.name},
+                             {"expected", result.rule.text},
+                             {"because", text_or_null(result.rule.because)},
+                             {"file", text_or_null(result.rule.file)},
+                             {"line", result.rule.file.empty() ? Json() : Json(result.rule.line)},
+                             {"status", name_of(result.status)},
+                             {"found", result.found},
+                             {"remedy", text_or_null(result.remedy)},
+                             {"path", std::move(path)},
+                             {"places", std::move(places)}});
+  }
+  return write_json(json, 1) + "\n";
+}
+
+}  // namespace optrace

@@ -1,0 +1,85 @@
+#include "report/compiled/triton_kernels.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "indexer/store/source_link.h"
+#include "report/model/json_fields.h"
+
+namespace optrace {
+namespace {
+
+using Json = nlohmann::json;
+using Figure = std::optional<std::uint64_t> TritonConfiguration::*;
+
+struct NamedFigure {
+  const char* key;  // In a trace and in a report.
+  Figure figure;
+};
+constexpr NamedFigure kFigures[] = {{"num_warps", &TritonConfiguration::num_warps},
+                                    {"num_stages", &TritonConfiguration::num_stages},
+                                    {"shared_memory", &TritonConfiguration::shared_memory},
+                                    {"registers", &TritonConfiguration::registers},
+                                    {"local_memory", &TritonConfiguration::local_memory}};
+
+TritonConfiguration configuration_in(const Json& object) {
+  TritonConfiguration configuration;
+  for (const auto& [name, value] : object_at(object, "constants").items())
+    if (value.is_primitive()) configuration.constants[name] = value;
+  for (const auto& [key, figure] : kFigures)
+    if (object.contains(key) && object[key].is_number_unsigned())
+      configuration.*figure = count_at(object, key);
+  if (object.contains("chosen") && object["chosen"].is_boolean())
+    configuration.chosen = object["chosen"].get<bool>();
+  return configuration;
+}
+
+}  // namespace
+
+Json to_json(const TritonConfiguration& configuration) {
+  Json object = {{"constants", configuration.constants}};
+  for (const auto& [key, figure] : kFigures)
+    if (const auto& value = configuration.*figure) object[key] = *value;
+  if (configuration.chosen) object["chosen"] = *configuration.chosen;
+  return object;
+}
+
+bool TritonKernel::is_tuned() const {
+  return std::ranges::any_of(configurations,
+                             [](const TritonConfiguration& one) { return one.chosen.has_value(); });
+}
+
+TritonKernels::TritonKernels(const Json& meta) {
+  const std::string torch_folder = text_at(meta, "torch_folder");
+  for (const Json& object : list_at(meta, "triton_kernels")) {
+    const std::string name = text_at(object, "name");
+    if (name.empty()) continue;
+    const auto [place, added] = kernels_.try_emplace({text_at(object, "generated_file"), name});
+    TritonKernel& kernel = place->second;
+    std::string file = relative_to_torch(text_at(object, "file"), torch_folder);
+    const std::uint64_t line = count_at(object, "line");
+    if (added && line != 0 && line <= std::numeric_limits<std::uint32_t>::max()) {
+      kernel.file = std::move(file);
+      kernel.line = static_cast<std::uint32_t>(line);
+    } else if (file != kernel.file || line != kernel.line) {
+      kernel.file.clear();
+    }
+    for (const Json& one : list_at(object, "configurations"))
+      if (one.is_object()) kernel.configurations.push_back(configuration_in(one));
+    const auto [known, first] = by_name_.try_emplace(name, &kernel);
+    if (!first && known->second != &kernel) known->second = nullptr;
+  }
+}
+
+const TritonKernel* TritonKernels::find(const std::string& generated_file,
+                                        const std::string& name) const {
+  // Generated code may also call an op that launches a kernel of the program.
+  for (const std::string& file : {generated_file, std::string()})
+    if (const auto found = kernels_.find({file, name}); found != kernels_.end())
+      return &found->second;
+  const auto only = by_name_.find(name);
+  return only == by_name_.end() ? nullptr : only->second;
+}
+
+}  // namespace optrace

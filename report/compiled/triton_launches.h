@@ -1,0 +1,12 @@
+#pragma once
+
+#include "report/compiled/triton_kernels.h"
+#include "report/model/report.h"
+
+namespace optrace {
+
+/// Adds to the device frames of Triton kernels where these are defined, for which constants they
+/// were compiled, and what autotuning tried (report.schema.json). Requires note_compilations().
+void note_triton_kernels(Report& report, const TritonKernels& kernels);
+
+}  // namespace optrace

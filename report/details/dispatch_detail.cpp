@@ -1,0 +1,611 @@
+#include "report/details/dispatch_detail.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <filesystem>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "platform/text/json_reader.h"
+#include "report/tensors/tensor_detail.h"
+
+namespace optrace {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kMaxRecordLength = 1 << 20;  // Bytes. The agent writes a few kilobytes.
+constexpr std::size_t kMaxTextLength = 4096;       // Length limit of a string in a record.
+constexpr std::size_t kMaxArguments = 256;
+constexpr std::size_t kMaxElements = 128;  // Limit for a list or a shape.
+constexpr unsigned kWordBits = 64;
+
+const Json* member(const Json& object, const char* key) {
+  if (!object.is_object()) return nullptr;
+  const auto found = object.find(key);
+  return found == object.end() ? nullptr : &*found;
+}
+
+std::string text_in(const Json& object, const char* key) {
+  const Json* const found = member(object, key);
+  if (found == nullptr || !found->is_string()) return {};
+  return found->get_ref<const std::string&>().substr(0, kMaxTextLength);
+}
+
+std::optional<std::uint64_t> number_in(const Json& object, const char* key) {
+  const Json* const found = member(object, key);
+  if (found == nullptr || !found->is_number_unsigned()) return std::nullopt;
+  return found->get<std::uint64_t>();
+}
+
+// Names the bits of a raw DispatchKeySet (c10/core/DispatchKeySet.h): one for each backend, lowest
+// first, then one for each functionality, in order of rising priority.
+class KeyNames {
+ public:
+  explicit KeyNames(const Json& record) {
+    const Json* const names = member(record, "key_names");
+    if (names == nullptr) return;
+    const auto backends = number_in(*names, "backends");
+    const Json* const functionalities = member(*names, "functionalities");
+    if (!backends || functionalities == nullptr || !functionalities->is_array() ||
+        *backends >= kWordBits || functionalities->size() > kWordBits - *backends)
+      return;
+    std::vector<Functionality> read;
+    for (const Json& functionality : *functionalities) {
+      Functionality& entry = read.emplace_back();
+      entry.name = functionality.is_string() ? functionality.get<std::string>()
+                                             : text_in(functionality, "name");
+      if (entry.name.empty()) return;
+      const Json* const keys = member(functionality, "keys");
+      if (keys == nullptr) continue;
+      if (!keys->is_array() || keys->size() != *backends) return;
+      for (const Json& key : *keys) {
+        if (!key.is_string()) return;
+        entry.of_backend.push_back(key.get<std::string>());
+      }
+    }
+    backends_ = static_cast<unsigned>(*backends);
+    functionalities_ = std::move(read);
+  }
+
+  bool known() const { return !functionalities_.empty(); }
+
+  // Returns all keys of a set, sorted by dispatch priority, highest first.
+  std::vector<std::string> all(std::uint64_t set) const {
+    std::vector<std::string> result;
+    each(set, [&](const Functionality& functionality) {
+      std::size_t added = 0;
+      for (unsigned backend = backends_; backend-- > 0;) {
+        if (functionality.of_backend.empty() || !has(set, backend)) continue;
+        result.push_back(functionality.of_backend[backend]);
+        ++added;
+      }
+      if (added == 0) result.push_back(functionality.name);
+    });
+    return result;
+  }
+
+  // Returns the keys that the dispatcher tries one after the other: for a functionality with a key
+  // for each backend, only the key of the backend with the highest priority.
+  std::vector<std::string> candidates(std::uint64_t set) const {
+    const std::uint64_t backends = set & ((std::uint64_t{1} << backends_) - 1);
+    std::vector<std::string> result;
+    each(set, [&](const Functionality& functionality) {
+      if (functionality.of_backend.empty())
+        result.push_back(functionality.name);
+      else if (backends != 0)
+        result.push_back(functionality.of_backend[std::bit_width(backends) - 1U]);
+    });
+    return result;
+  }
+
+  // Returns true if a register value may be a DispatchKeySet.
+  bool plausible(std::uint64_t set) const {
+    constexpr int kMaxKeys = 24;            // A stack address has more keys, in adjacent bits.
+    constexpr std::uint64_t kStack = 0x7F;  // The highest byte of stack and library addresses.
+    constexpr unsigned kHighestByte = 40;
+    const auto size = static_cast<unsigned>(backends_ + functionalities_.size());
+    if (size < kWordBits && (set >> size) != 0) return false;
+    if ((set >> kHighestByte) == kStack || std::popcount(set) > kMaxKeys) return false;
+    return !candidates(set).empty();
+  }
+
+ private:
+  struct Functionality {
+    std::string name;
+    std::vector<std::string> of_backend;  // Empty if all backends share the key.
+  };
+
+  static bool has(std::uint64_t set, unsigned bit) { return ((set >> bit) & 1U) != 0; }
+
+  template <typename Visit>
+  void each(std::uint64_t set, Visit visit) const {
+    for (std::size_t i = functionalities_.size(); i-- > 0;)
+      if (has(set, backends_ + static_cast<unsigned>(i))) visit(functionalities_[i]);
+  }
+
+  unsigned backends_ = 0;
+  std::vector<Functionality> functionalities_;
+};
+
+// One line of torch._C._dispatch_dump_table's output, for one key:
+// `registered at /pytorch/build/aten/src/ATen/RegisterCPU.cpp:30477 [kernel]`
+struct TableEntry {
+  std::string kernel;  // The whole text.
+  std::string where;   // `registered at ...:30477`
+  std::string reason;  // `kernel`, `backend fallback`, ...
+  bool falls_through = false;
+};
+using Table = std::map<std::string, TableEntry, std::less<>>;
+
+Table read_table(std::string_view text) {
+  Table table;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::size_t colon = line.find(": ");
+    if (colon == std::string_view::npos || line.size() > kMaxTextLength) continue;
+    TableEntry entry;
+    entry.kernel = line.substr(colon + 2);
+    const std::size_t bracket = entry.kernel.rfind(" [");
+    if (bracket != std::string::npos && entry.kernel.ends_with(']')) {
+      entry.where = entry.kernel.substr(0, bracket);
+      entry.reason = entry.kernel.substr(bracket + 2);
+      entry.reason.pop_back();
+    } else {
+      entry.where = entry.kernel;
+    }
+    constexpr std::string_view kFallthrough = "fallthrough ";
+    if (entry.where.starts_with(kFallthrough)) {
+      entry.falls_through = true;
+      entry.where.erase(0, kFallthrough.size());
+    }
+    table.emplace(line.substr(0, colon), std::move(entry));
+  }
+  return table;
+}
+
+// Returns `aten/src/ATen/native/NegateFallback.cpp:18` for `registered at /pytorch/aten/...:18`.
+// Empty if the kernel has no file (/dev/null for kernels registered in Python by torch 2.6).
+std::string registered_at(std::string_view where, const std::filesystem::path& torch_folder) {
+  constexpr std::string_view kRegistered = "registered at ";
+  if (!where.starts_with(kRegistered)) return {};
+  std::string path(where.substr(kRegistered.size()));
+  const std::size_t colon = path.rfind(':');
+  if (path.starts_with("/dev/null") || colon == std::string::npos || colon + 1 == path.size() ||
+      path.find_first_not_of("0123456789", colon + 1) != std::string::npos)
+    return {};
+  const std::string packages = torch_folder.parent_path().string() + "/";
+  if (packages.size() > 1 && path.starts_with(packages)) return path.substr(packages.size());
+  // In wheel builds, the source folder is called pytorch.
+  for (const std::string_view top : {"/pytorch/aten/", "/pytorch/torch/", "/pytorch/c10/",
+                                     "/pytorch/build/", "/pytorch/caffe2/"}) {
+    const std::size_t at = path.find(top);
+    if (at != std::string::npos) return path.substr(at + std::string_view("/pytorch/").size());
+  }
+  while (path.starts_with("../")) path.erase(0, 3);
+  return path;
+}
+
+bool is_python_key(std::string_view key) {
+  return key == "Python" || key == "PythonTLSSnapshot" || key == "PythonDispatcher" ||
+         key == "PreDispatch";
+}
+
+// Returns true if the record of an op's results says that the call is a repeated one, and none of
+// the results belongs to autograd's graph.
+bool is_repeated_without_graph(const Json& record) {
+  const Json* const repeated = member(record, "repeated");
+  const Json* const results = member(record, "results");
+  if (repeated == nullptr || *repeated != true || results == nullptr || !results->is_array())
+    return false;
+  const auto has_graph = [](const Json& value) {
+    const Json* const tensor = member(value, "tensor");
+    const Json* const gradient = tensor == nullptr ? nullptr : member(*tensor, "requires_grad");
+    return gradient != nullptr && *gradient != false;
+  };
+  return std::ranges::none_of(*results, [&](const Json& value) {
+    return value.is_array() ? std::ranges::any_of(value, has_graph) : has_graph(value);
+  });
+}
+
+// A validated record of a call.
+struct CallRecord {
+  std::string op;
+  std::string schema;
+  Json shown = Json::object();  // Detail keys that depend on the record alone.
+  std::optional<std::uint64_t> key_set;
+  Json script;  // The line of TorchScript that made the call, as in an origin; null if there is
+                // none.
+};
+
+// Same as detail.update(more) for two objects, without copying values.
+void take_over(Json& detail, Json more) {
+  more.get_ref<Json::object_t&>().merge(detail.get_ref<Json::object_t&>());
+  detail = std::move(more);
+}
+
+}  // namespace
+
+struct DispatchDetails::State {
+  explicit State(const Trace& given) : trace(given), names(record(0)), tensors(given) {
+    torch_folder = text_in(trace.meta, "torch_folder");
+  }
+
+  Json record(std::uint32_t number) const {
+    if (number >= trace.op_records.size() || trace.op_records[number].size() > kMaxRecordLength)
+      return {};
+    Json parsed = read_json(trace.op_records[number]);
+    return parsed.is_object() ? std::move(parsed) : Json();
+  }
+
+  Json name_keys(const Json& object, const char* key) const {
+    const auto raw = number_in(object, key);
+    return raw && names.known() ? Json(names.all(*raw)) : Json::array();
+  }
+
+  static Json sizes(const Json& tensor, const char* key) {
+    const Json* const found = member(tensor, key);
+    if (found == nullptr || !found->is_array() || found->size() > kMaxElements) return {};
+    if (!std::ranges::all_of(*found, [](const Json& size) { return size.is_number_integer(); }))
+      return {};
+    return *found;
+  }
+
+  static Json text_or_null(const Json& object, const char* key) {
+    const std::string text = text_in(object, key);
+    return text.empty() ? Json() : Json(text);
+  }
+
+  Json tensor(const Json& recorded) const {
+    const Json* const requires_grad = member(recorded, "requires_grad");
+    return {{"shape", sizes(recorded, "shape")},
+            {"strides", sizes(recorded, "strides")},
+            {"dtype", text_or_null(recorded, "dtype")},
+            {"device", text_or_null(recorded, "device")},
+            {"requires_grad", requires_grad != nullptr && *requires_grad == true},
+            {"keys", name_keys(recorded, "keys")}};
+  }
+
+  // Copies a recorded value, with key names in place of raw key sets and without invalid parts.
+  Json value(const Json& recorded, bool outermost = true) const {
+    if (recorded.is_string())
+      return recorded.get_ref<const std::string&>().substr(0, kMaxTextLength);
+    if (recorded.is_primitive() && !recorded.is_binary()) return recorded;
+    if (recorded.is_array() && outermost) {
+      Json list = Json::array();
+      for (const Json& element : recorded) {
+        if (list.size() == kMaxElements) break;
+        list.push_back(value(element, false));
+      }
+      return list;
+    }
+    Json result = Json::object();
+    if (const Json* const inner = member(recorded, "tensor"); inner != nullptr) {
+      result["tensor"] = tensor(*inner);
+      const std::string relation = text_in(recorded, "relation");
+      if (relation == "fresh" || relation == "view" || relation == "alias")
+        result["relation"] = relation;
+      if (const std::string of = text_in(recorded, "of"); !of.empty()) result["of"] = of;
+      return result;
+    }
+    const std::string type = text_in(recorded, "type");
+    result["type"] = type.empty() ? "unknown" : type;
+    if (const std::string text = text_in(recorded, "value"); !text.empty()) result["value"] = text;
+    return result;
+  }
+
+  Json values(const Json& record, const char* key) const {
+    Json result = Json::array();
+    const Json* const found = member(record, key);
+    if (found == nullptr || !found->is_array()) return result;
+    for (const Json& recorded : *found) {
+      if (result.size() == kMaxArguments) break;
+      result.push_back(value(recorded));
+    }
+    return result;
+  }
+
+  Json arguments(const Json& record) const {
+    Json result = Json::array();
+    const Json* const found = member(record, "arguments");
+    if (found == nullptr || !found->is_array()) return result;
+    for (const Json& argument : *found) {
+      if (result.size() == kMaxArguments) break;
+      const Json* const recorded = member(argument, "value");
+      result.push_back({{"name", text_or_null(argument, "name")},
+                        {"value", recorded == nullptr ? Json() : value(*recorded)}});
+    }
+    return result;
+  }
+
+  // Returns null if the record is not of an op call.
+  const CallRecord* call(std::uint32_t number) {
+    const auto known = calls.find(number);
+    if (known != calls.end()) return known->second.op.empty() ? nullptr : &known->second;
+    CallRecord& call = calls[number];
+    const Json recorded = record(number);
+    call.op = text_in(recorded, "op");
+    call.schema = text_in(recorded, "schema");
+    if (call.op.empty()) return nullptr;
+    if (!call.schema.empty()) call.shown["schema"] = call.schema;
+    call.shown["arguments"] = arguments(recorded);
+    for (const char* const key : {"grad_mode", "inference_mode"})
+      if (const Json* const mode = member(recorded, key); mode != nullptr && mode->is_boolean())
+        call.shown[key] = *mode;
+    if (const auto modes = number_in(recorded, "dispatch_modes"); modes && *modes > 0)
+      call.shown["dispatch_modes"] = *modes;
+    if (const Json* const script = member(recorded, "script"); script != nullptr)
+      if (const auto line = number_in(*script, "line");
+          line && *line > 0 && *line <= std::numeric_limits<std::uint32_t>::max())
+        if (const std::string file = text_in(*script, "file"); !file.empty())
+          call.script = {{"file", file}, {"line", *line}};
+    call.key_set = number_in(recorded, "key_set");
+    if (call.key_set && names.known()) {
+      call.shown["included"] = name_keys(recorded, "included");
+      call.shown["excluded"] = name_keys(recorded, "excluded");
+    }
+    return &call;
+  }
+
+  const Table& table(std::string_view op) {
+    const auto known = tables.find(op);
+    if (known != tables.end()) return known->second;
+    std::string text;
+    if (const Json* const all = member(trace.meta, "dispatch_tables"); all != nullptr)
+      if (const Json* const found = member(*all, std::string(op).c_str());
+          found != nullptr && found->is_string())
+        text = found->get<std::string>();
+    return tables.emplace(op, read_table(text)).first->second;
+  }
+
+  bool takes_a_stack(std::string_view op, const TableEntry& entry) const {
+    const Json* const all = member(trace.meta, "boxed_kernels");
+    if (all == nullptr) return false;
+    const Json* const boxed = member(*all, std::string(op).c_str());
+    return boxed != nullptr && boxed->is_array() &&
+           std::ranges::any_of(*boxed, [&](const Json& where) { return where == entry.where; });
+  }
+
+  // Returns the dispatcher's choice for a key set. A redispatch uses the first key: fallthrough
+  // keys were removed before.
+  Json choice(std::string_view op, std::uint64_t set, bool redispatch) {
+    Json result{{"key_set", names.all(set)}};
+    const Table& entries = table(op);
+    if (entries.empty()) return result;
+    std::vector<std::string> candidates = names.candidates(set);
+    candidates.emplace_back("Undefined");
+    Json fallthrough = Json::array();
+    for (const std::string& key : candidates) {
+      const auto entry = entries.find(key);
+      const bool registered = entry != entries.end();
+      if (registered && entry->second.falls_through && !redispatch) {
+        fallthrough.push_back(key);
+        continue;
+      }
+      result["dispatch_key"] = key;
+      result["kernel"] = registered ? Json(entry->second.kernel) : Json();
+      if (registered) {
+        if (std::string where = registered_at(entry->second.where, torch_folder); !where.empty())
+          result["registered_at"] = std::move(where);
+        result["dispatch"] = is_python_key(key)                           ? "python"
+                             : entry->second.reason == "backend fallback" ? "boxed fallback"
+                             : takes_a_stack(op, entry->second)           ? "boxed kernel"
+                                                                          : "kernel";
+      }
+      break;
+    }
+    if (!redispatch) result["fallthrough"] = std::move(fallthrough);
+    return result;
+  }
+
+  // Same as is_repeated_without_graph() of that record.
+  bool repeats(std::uint32_t results) {
+    const auto [known, added] = repeated.try_emplace(results, false);
+    if (added) known->second = is_repeated_without_graph(record(results));
+    return known->second;
+  }
+
+  void add_call(Json& detail, const Step& step);
+  void add_redispatch(Json& detail, const Step& step);
+  std::optional<std::uint64_t> key_set_of(std::string_view op, const ArgumentTally& tally);
+  bool returns_in_memory(std::string_view schema, bool& known) const;
+  const std::string& schema_of(std::string_view op);
+
+  const Trace& trace;
+  KeyNames names;
+  TensorDetails tensors;
+  std::string torch_folder;
+  std::unordered_map<std::uint32_t, CallRecord> calls;
+  std::unordered_map<std::uint32_t, bool> repeated;
+  std::map<std::string, Table, std::less<>> tables;
+  std::map<std::string, std::string, std::less<>> schemas;
+};
+
+void DispatchDetails::State::add_call(Json& detail, const Step& step) {
+  // One entry for each record, in the order of first occurrence, or sorted by content if that order
+  // is random.
+  struct Variant {
+    std::uint32_t record = 0;
+    std::uint32_t results = 0;
+    std::uint64_t calls = 0;
+  };
+  std::vector<Variant> variants;
+  std::uint64_t repeated_calls = 0;
+  for (const OpTally& tally : step.ops) {
+    const CallRecord* const found = call(tally.record);
+    if (found == nullptr || (!step.op.empty() && found->op != step.op)) continue;
+    if (repeats(tally.results)) repeated_calls += tally.calls;
+    const auto same = std::ranges::find(variants, tally.record, &Variant::record);
+    if (same == variants.end()) {
+      variants.push_back({tally.record, tally.results, tally.calls});
+    } else {
+      same->calls += tally.calls;
+      if (same->results == 0) same->results = tally.results;
+    }
+  }
+  if (variants.empty()) return;
+  const auto describe = [&](const Variant& variant) {
+    const CallRecord& record = *call(variant.record);
+    Json result = record.shown;
+    if (record.key_set && names.known()) result.update(choice(record.op, *record.key_set, false));
+    return result;
+  };
+  if (step.by_threads && variants.size() > 1)
+    std::ranges::stable_sort(variants, {},
+                             [&](const Variant& one) { return describe(one).dump(); });
+  const Variant& most = *std::ranges::max_element(variants, {}, &Variant::calls);
+  take_over(detail, describe(most));
+  const Json results = record(most.results);
+  if (results.contains("results")) detail["results"] = values(results, "results");
+  if (Json tensors_of_call = tensors.of(most.record); !tensors_of_call.is_null())
+    detail["tensors"] = std::move(tensors_of_call);
+  if (variants.size() > 1) {
+    Json list = Json::array();
+    for (const Variant& variant : variants) {
+      const Json described = describe(variant);
+      Json entry{{"calls", variant.calls}, {"arguments", described["arguments"]}};
+      if (described.contains("dispatch_key")) entry["dispatch_key"] = described["dispatch_key"];
+      list.push_back(std::move(entry));
+    }
+    detail["variants"] = std::move(list);
+  }
+  std::set<std::pair<std::string, std::uint64_t>> script_lines;
+  for (const Variant& variant : variants)
+    if (const Json& script = call(variant.record)->script; !script.is_null())
+      script_lines.emplace(script["file"], script["line"]);
+  for (const auto& [file, line] : script_lines)
+    detail["origins"].push_back({{"file", file}, {"line", line}});
+  if (repeated_calls > 0) detail["repeated_calls"] = repeated_calls;
+  if (step.ops_left_out > 0) detail["variants_left_out"] = step.ops_left_out;
+}
+
+// Returns an op's schema, taken from any record of its calls.
+const std::string& DispatchDetails::State::schema_of(std::string_view op) {
+  if (schemas.empty()) {
+    for (std::uint32_t i = 1; i < trace.op_records.size(); ++i)
+      if (const CallRecord* const record = call(i)) schemas.emplace(record->op, record->schema);
+  }
+  static const std::string kUnknown;
+  const auto found = schemas.find(op);
+  return found == schemas.end() ? kUnknown : found->second;
+}
+
+// Returns true if a function with this schema has a hidden first argument for its result. x86-64's
+// calling convention adds it for non-trivial classes (Tensor, tuples of them, SymInt, Scalar), but
+// not for references (returned by in-place ops) and numbers.
+bool DispatchDetails::State::returns_in_memory(std::string_view schema, bool& known) const {
+  const std::size_t arrow = schema.rfind(" -> ");
+  known = arrow != std::string_view::npos;
+  if (!known) return false;
+  const std::string_view result = schema.substr(arrow + std::string_view(" -> ").size());
+  if (result.find('!') != std::string_view::npos) {
+    known = !result.starts_with('(');  // Compilers differ for tuples of references.
+    return false;
+  }
+  return result != "()" && result != "int" && result != "bool" && result != "float" &&
+         result != "ScalarType";
+}
+
+std::optional<std::uint64_t> DispatchDetails::State::key_set_of(std::string_view op,
+                                                                const ArgumentTally& tally) {
+  const bool first = names.plausible(tally.first);
+  const bool second = names.plausible(tally.second);
+  if (!first && !second) return std::nullopt;
+  if (first != second) return first ? tally.first : tally.second;
+  bool known = false;
+  const bool in_memory = returns_in_memory(schema_of(op), known);
+  return known && in_memory ? tally.second : tally.first;
+}
+
+void DispatchDetails::State::add_redispatch(Json& detail, const Step& step) {
+  if (!names.known()) return;
+  std::map<std::uint64_t, std::uint64_t> sets;
+  for (const ArgumentTally& tally : step.arguments)
+    if (const auto set = key_set_of(step.op, tally)) sets[*set] += tally.calls;
+  if (sets.empty()) return;
+  const auto most =
+      std::ranges::max_element(sets, {}, [](const auto& entry) { return entry.second; });
+  detail.update(choice(step.op, most->first, true));
+  if (sets.size() == 1) return;
+  Json list = Json::array();
+  for (const auto& [set, count] : sets) {
+    const Json described = choice(step.op, set, true);
+    Json entry{{"calls", count}, {"key_set", described["key_set"]}};
+    if (described.contains("dispatch_key")) entry["dispatch_key"] = described["dispatch_key"];
+    list.push_back(std::move(entry));
+  }
+  detail["variants"] = std::move(list);
+}
+
+DispatchDetails::DispatchDetails(const Trace& trace) : state_(std::make_unique<State>(trace)) {}
+DispatchDetails::~DispatchDetails() = default;
+
+void DispatchDetails::add(nlohmann::json& detail, const Step& step) const {
+  Json found = Json::object();
+  if (step.redispatch)
+    state_->add_redispatch(found, step);
+  else
+    state_->add_call(found, step);
+  if (found.empty()) return;
+  if (step.unboxed && text_in(found, "dispatch") == "boxed kernel") found["dispatch"] = "kernel";
+  if (!detail.is_object()) detail = Json::object();
+  take_over(detail, std::move(found));
+}
+
+std::string DispatchDetails::node_name(std::uint32_t record) const {
+  return text_in(state_->record(record), "node");
+}
+
+std::string DispatchDetails::op_name(std::uint32_t record) const {
+  const CallRecord* const call = state_->call(record);
+  return call == nullptr ? std::string() : call->op;
+}
+
+std::optional<std::uint64_t> DispatchDetails::only_key_set(const ArgumentTally& tally) const {
+  const bool first = state_->names.plausible(tally.first);
+  if (first == state_->names.plausible(tally.second)) return std::nullopt;
+  return first ? tally.first : tally.second;
+}
+
+std::string dispatch_note(const nlohmann::json& detail) {
+  constexpr std::size_t kMaxKeys = 5;
+  const std::string chosen = text_in(detail, "dispatch_key");
+  if (chosen.empty()) return {};
+  const auto keys = [&](const char* name) {
+    std::vector<std::string> list;
+    const Json* const found = member(detail, name);
+    if (found == nullptr || !found->is_array()) return list;
+    for (const Json& key : *found)
+      if (key.is_string()) list.push_back(key.get<std::string>());
+    if (list.size() > kMaxKeys) {
+      list.resize(kMaxKeys);
+      list.emplace_back("...");
+    }
+    return list;
+  };
+  std::string note = "→ " + chosen;
+  const std::string kind = text_in(detail, "dispatch");
+  if (kind == "boxed fallback" || kind == "boxed kernel" || kind == "python") note += ", " + kind;
+  std::vector<std::string> notes;
+  if (const auto all = keys("key_set"); all.size() > 1)
+    notes.push_back(fmt::format("of {}", fmt::join(all, ", ")));
+  if (const auto skipped = keys("fallthrough"); !skipped.empty())
+    notes.push_back(fmt::format("skips {}", fmt::join(skipped, ", ")));
+  if (!notes.empty()) note += fmt::format(" ({})", fmt::join(notes, "; "));
+  return note;
+}
+
+}  // namespace optrace

@@ -1,0 +1,73 @@
+#include "report/job/join.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "platform/error.h"
+#include "report/model/json_fields.h"
+#include "report/model/shortfalls.h"
+
+namespace optrace {
+namespace {
+
+using Json = nlohmann::json;
+
+// Throws Error(usage) if the torch of a report differs from that of the first one.
+void require_same_torch(const Report& first, const Report& report) {
+  for (const char* const key : {"version", "git_version"}) {
+    if (report.torch.value(key, Json()) == first.torch.value(key, Json())) continue;
+    throw Error(ExitStatus::usage,
+                fmt::format("the traces are of different versions of torch: {} and {}",
+                            first.torch.value("version", Json()).dump(),
+                            report.torch.value("version", Json()).dump()),
+                "Give the traces of one job.");
+  }
+}
+
+// Returns the rank and id of the process of a report.
+Json process_of(const Report& report) {
+  const Json& process = object_at(report.meta, "process");
+  const auto number = [&](const char* key) {
+    const Json value = process.value(key, Json());
+    return value.is_number_unsigned() ? value : Json();
+  };
+  return {{"id", number("id")}, {"rank", number("rank")}};
+}
+
+void add_warnings(Json& meta, const Json& more) {
+  if (!more.is_object() || !meta.is_object()) return;
+  const Json warnings = more.value("warnings", Json());
+  if (!warnings.is_array()) return;
+  Json& all = meta["warnings"];
+  if (!all.is_array()) all = Json::array();
+  for (const Json& warning : warnings) {
+    if (std::find(all.begin(), all.end(), warning) == all.end()) all.push_back(warning);
+  }
+}
+
+}  // namespace
+
+Report join(std::vector<Report> reports) {
+  Report sum = std::move(reports.front());
+  if (reports.size() == 1) return sum;
+  Json processes = Json::array({process_of(sum)});
+  for (std::size_t i = 1; i < reports.size(); ++i) {
+    Report& report = reports[i];
+    require_same_torch(sum, report);
+    processes.push_back(process_of(report));
+    std::ranges::move(report.roots, std::back_inserter(sum.roots));
+    sum.threads += report.threads;
+    for (const Shortfall& shortfall : report.shortfalls) add_shortfall(sum.shortfalls, shortfall);
+    for (const auto member : kCallTreeStatistics)
+      sum.statistics.*member += report.statistics.*member;
+    add_warnings(sum.meta, report.meta);
+  }
+  sum.processes = std::move(processes);
+  return sum;
+}
+
+}  // namespace optrace

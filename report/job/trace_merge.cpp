@@ -1,0 +1,921 @@
+#include "report/job/trace_merge.h"
+
+#include <algorithm>
+#include <array>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <xxhash.h>
+
+#include "platform/error.h"
+#include "report/details/dispatch_detail.h"
+#include "report/job/call_patterns.h"
+#include "report/job/merged_processes.h"
+#include "report/model/json_fields.h"
+
+namespace optrace {
+namespace {
+
+using Json = nlohmann::json;
+
+std::uint64_t hash_of(std::string_view text, std::uint64_t seed = 0) {
+  return XXH3_64bits_withSeed(text.data(), text.size(), seed);
+}
+std::uint64_t hash_of(const TraceFunction& function) {
+  return hash_of(function.source_file, hash_of(function.symbol, function.address)) ^
+         function.module;
+}
+std::uint64_t hash_of(const PythonFunction& function) {
+  return hash_of(function.name, hash_of(function.file, function.first_line));
+}
+
+bool is_same(std::string_view left, std::string_view right) {
+  return left == right;
+}
+bool is_same(const TraceFunction& left, const TraceFunction& right) {
+  return left.address == right.address && left.module == right.module &&
+         left.symbol == right.symbol && left.source_file == right.source_file;
+}
+bool is_same(const PythonFunction& left, const PythonFunction& right) {
+  return left.first_line == right.first_line && left.name == right.name && left.file == right.file;
+}
+
+/// Values that are numbered by content. Values mostly come in the same order as in the trace
+/// before, so the one that follows the last one found is tried first.
+template <typename T>
+class Numbered {
+ public:
+  std::uint32_t add(const T& value) {
+    if (const std::uint32_t known = find(value); known != kNone) return known;
+    numbers_.emplace(hash_of(value), static_cast<std::uint32_t>(values_.size()));
+    next_ = static_cast<std::uint32_t>(values_.size()) + 1;
+    values_.push_back(value);
+    return next_ - 1;
+  }
+
+  /// Returns kNone if there is no such value.
+  std::uint32_t find(const T& value) {
+    if (next_ < values_.size() && is_same(values_[next_], value)) return next_++;
+    const auto [begin, end] = numbers_.equal_range(hash_of(value));
+    for (auto at = begin; at != end; ++at) {
+      if (!is_same(values_[at->second], value)) continue;
+      next_ = at->second + 1;
+      return at->second;
+    }
+    return kNone;
+  }
+
+  /// The next value is probably the first one.
+  void start_again() { next_ = 0; }
+
+  std::size_t size() const { return values_.size(); }
+  T& operator[](std::uint32_t number) { return values_[number]; }
+  const T& operator[](std::uint32_t number) const { return values_[number]; }
+
+ private:
+  std::vector<T> values_;
+  std::unordered_multimap<std::uint64_t, std::uint32_t> numbers_;
+  std::uint32_t next_ = 0;
+};
+
+/// Returns the place of each of `count` values in the order of `before`.
+template <typename Before>
+std::vector<std::uint32_t> places_of(std::size_t count, const Before& before,
+                                     std::vector<std::uint32_t>* sorted = nullptr) {
+  std::vector<std::uint32_t> order(count);
+  std::iota(order.begin(), order.end(), 0U);
+  std::ranges::sort(order, before);
+  std::vector<std::uint32_t> places(count);
+  for (std::uint32_t i = 0; i < count; ++i) places[order[i]] = i;
+  if (sorted != nullptr) *sorted = std::move(order);
+  return places;
+}
+
+std::uint32_t at_or_none(const std::vector<std::uint32_t>& numbers, std::uint32_t place) {
+  return place == kNone ? kNone : numbers[place];
+}
+
+/// Adds a tally to those of a path. Of too many, the first ones in the order of `before` are kept,
+/// which makes the result independent of the order of addition. `expected` is the place of the
+/// equal one, probably. Returns the calls that are not kept.
+template <typename Tally, typename IsSame, typename Add, typename Before>
+std::optional<Tally> add_tally(std::vector<Tally>& tallies, std::size_t expected,
+                               const Tally& tally, std::size_t most, const IsSame& is_same_tally,
+                               const Add& add, const Before& before) {
+  if (expected < tallies.size() && is_same_tally(tallies[expected], tally)) {
+    add(tallies[expected], tally);
+    return std::nullopt;
+  }
+  const auto known =
+      std::ranges::find_if(tallies, [&](const Tally& one) { return is_same_tally(one, tally); });
+  if (known != tallies.end()) {
+    add(*known, tally);
+    return std::nullopt;
+  }
+  if (tallies.size() < most) {
+    tallies.push_back(tally);
+    return std::nullopt;
+  }
+  const auto last = std::ranges::max_element(tallies, before);
+  if (!before(tally, *last)) return tally;
+  return std::exchange(*last, tally);
+}
+
+/// The metadata of several traces.
+class MergedMeta {
+ public:
+  /// `is_first` is true if the trace has the first process so far. `is_merged` is true if the trace
+  /// is a merged one.
+  void add(const Trace& trace, bool is_first, bool is_merged) {
+    const Json& meta = trace.meta;
+    for (const char* const key : kTables) unite(tables_[key], object_at(meta, key));
+    if (const Json warnings = value_at(meta, "warnings"); warnings.is_array())
+      for (const Json& warning : warnings)
+        if (warning.is_string()) warnings_.insert(warning.get<std::string>());
+    const Json& probes = object_at(meta, "probes");
+    placed_ += count_at(probes, "placed");
+    failed_ += count_at(probes, "failed");
+    for (const auto& [kind, count] : object_at(meta, "shortfalls").items())
+      if (count.is_number_unsigned()) shortfalls_[kind] += count.get<std::uint64_t>();
+    if (!is_merged) {
+      for (const char* const kind : kFlags)
+        if (meta.is_object() && meta.contains(kind)) ++shortfalls_[kind];
+      if (trace.op_records.empty() || trace.op_records[0].empty())
+        ++shortfalls_["op_records_missing"];
+    }
+    if (is_first) first_ = meta;
+  }
+
+  Json take() {
+    Json meta = first_.is_object() ? std::move(first_) : Json::object();
+    for (const char* const key :
+         {"process", "recording", "other_traces", "merged", "shortfalls", "warnings"})
+      meta.erase(key);
+    for (const char* const kind : kFlags) meta.erase(kind);
+    for (auto& [key, table] : tables_) {
+      meta.erase(key);
+      if (!table.empty()) meta[key] = std::move(table);
+    }
+    if (Json& probes = meta["probes"]; probes.is_object()) {
+      probes["placed"] = placed_;
+      probes["failed"] = failed_;
+    } else if (failed_ != 0) {
+      probes = {{"placed", placed_}, {"failed", failed_}};
+    } else {
+      meta.erase("probes");
+    }
+    if (!warnings_.empty()) meta["warnings"] = warnings_;
+    if (!shortfalls_.empty()) meta["shortfalls"] = shortfalls_;
+    return meta;
+  }
+
+ private:
+  static constexpr std::array kTables{"op_names", "dispatch_tables", "boxed_kernels"};
+  // Keys that are shortfalls of one process each (report/model/shortfalls.cpp).
+  static constexpr std::array kFlags{"untraced_children", "exit_status"};
+
+  static Json value_at(const Json& object, const char* key) {
+    return object.is_object() ? object.value(key, Json()) : Json();
+  }
+
+  static void unite(Json& table, const Json& more) {
+    if (!table.is_object()) table = Json::object();
+    if (table == more) return;
+    for (const auto& [key, value] : more.items()) {
+      const auto known = table.find(key);
+      if (known == table.end())
+        table[key] = value;
+      else if (*known != value && value.dump() < known->dump())
+        *known = value;
+    }
+  }
+
+  Json first_;
+  std::map<std::string, Json> tables_;
+  std::set<std::string> warnings_;
+  std::map<std::string, std::uint64_t> shortfalls_;
+  std::uint64_t placed_ = 0, failed_ = 0;
+};
+
+/// Identifies a path among those of all traces.
+struct TracePathKey {
+  std::uint32_t parent, what, line, column, end_line, end_column, builtin, call_offset, caused_by;
+  std::uint32_t kind;  ///< TracePath::kind times two, plus one for a tail call.
+  bool operator==(const TracePathKey&) const = default;
+};
+static_assert(std::has_unique_object_representations_v<TracePathKey>);
+
+/// All processes so far took the path equally often.
+constexpr std::uint32_t kEven = kNone;
+
+/// What is known of a merged path besides its counts.
+struct PathOrigin {
+  std::uint32_t first = kNone;     ///< The first process that took it, in the order of addition.
+  std::uint32_t order = 0;         ///< Index of the path in the trace of that process.
+  std::uint32_t thread_order = 0;  ///< Index of its thread in that trace.
+  std::uint32_t pattern = kEven;
+  std::uint32_t takers =
+      0;                    ///< For kEven: the number of processes, which are the first ones added.
+  std::uint32_t next = 0;   ///< The path that came after it in the trace before.
+  std::uint32_t round = 0;  ///< The number of the trace that has it, and the next two.
+  std::uint32_t new_pattern = kEven;
+  std::uint64_t new_calls = 0;
+  std::uint64_t thread = 0;  ///< The system's id of its thread.
+};
+
+}  // namespace
+
+class TraceMerge::State {
+ public:
+  void add(const Trace& trace) {
+    require_same_torch(trace);
+    std::optional<MergedProcesses> merged = read_merged_processes(trace);
+    const auto base = static_cast<std::uint32_t>(processes_.size());
+    const std::uint32_t first_before = first_process();
+    if (merged)
+      processes_.insert(processes_.end(), merged->processes.begin(), merged->processes.end());
+    else
+      processes_.push_back(process_of(trace));
+    require_new(base);
+    meta_.add(trace, first_before == kNone || precedes(base, first_before), merged.has_value());
+    for (const auto statistic : kCallTreeStatistics)
+      statistics_.*statistic += trace.statistics.*statistic;
+    for (const ThreadRecord& thread : trace.threads) lost_ += thread.lost;
+    number_contents(trace);
+    take_paths(trace, merged ? &*merged : nullptr, base);
+    if (patterns_.size() > kMinPatterns && patterns_.size() > 2 * live_patterns_) drop_patterns();
+  }
+
+  Trace take() {
+    Trace trace;
+    std::vector<std::uint32_t> process_order;
+    const std::vector<std::uint32_t> process_places = places_of(
+        processes_.size(),
+        [&](std::uint32_t left, std::uint32_t right) { return precedes(left, right); },
+        &process_order);
+    take_contents(trace);
+    take_paths(trace, process_places, process_order);
+    trace.meta = meta_.take();
+    trace.meta["merged"] = merged_processes_json(taken_, trace.paths);
+    trace.statistics = statistics_;
+    return trace;
+  }
+
+ private:
+  static constexpr std::size_t kMinPatterns = 4096;
+
+  bool precedes(std::uint32_t left, std::uint32_t right) const {
+    return comes_before(processes_[left], processes_[right]);
+  }
+
+  std::uint32_t first_process() {
+    for (; counted_ < processes_.size(); ++counted_)
+      if (first_ == kNone || precedes(static_cast<std::uint32_t>(counted_), first_))
+        first_ = static_cast<std::uint32_t>(counted_);
+    return first_;
+  }
+
+  /// Throws Error(usage) if the trace's torch differs from that of the first trace.
+  void require_same_torch(const Trace& trace) {
+    const Json torch = object_at(trace.meta, "torch");
+    const std::string keys = trace.op_records.empty() ? std::string() : trace.op_records[0];
+    if (processes_.empty()) torch_ = torch;
+    const bool is_same_torch = text_at(torch, "version") == text_at(torch_, "version") &&
+                               text_at(torch, "git_version") == text_at(torch_, "git_version");
+    if (!is_same_torch)
+      throw Error(ExitStatus::usage,
+                  fmt::format("the traces are of different versions of torch: {} and {}",
+                              torch_.value("version", Json()).dump(),
+                              torch.value("version", Json()).dump()),
+                  "Give the traces of one job.");
+    if (keys.empty() || keys == kNoKeys) return;
+    if (!keys_.empty() && keys != keys_)
+      throw Error(ExitStatus::usage,
+                  "the traces are of torches with different dispatch keys, although they have the "
+                  "same version",
+                  "Give the traces of one job.");
+    keys_ = keys;
+  }
+
+  /// Throws Error(usage) if a process from `base` on is known.
+  void require_new(std::uint32_t base) {
+    for (std::uint32_t i = base; i < processes_.size(); ++i) {
+      const MergedProcess& added = processes_[i];
+      if (known_processes_.emplace(added.rank, added.id, added.digest).second) continue;
+      throw Error(ExitStatus::usage,
+                  fmt::format("the trace of {} is given twice, on its own or in a merged trace",
+                              added.rank ? fmt::format("rank {}", *added.rank)
+                              : added.id ? fmt::format("process {}", *added.id)
+                                         : "a process"),
+                  "Give each trace once, so that no call is counted twice.");
+    }
+  }
+
+  /// Numbers the modules, functions and op records of a trace.
+  void number_contents(const Trace& trace) {
+    std::vector<std::uint32_t> modules;
+    for (const TraceModule& module : trace.modules) {
+      const auto [at, added] = module_numbers_.try_emplace(
+          std::pair(module.build_id, module.build_id.empty() ? module.path : std::string()),
+          static_cast<std::uint32_t>(modules_.size()));
+      if (added) modules_.push_back(module);
+      TraceModule& known = modules_[at->second];
+      known.path = std::min(known.path, module.path);
+      known.debug_info = known.debug_info || module.debug_info;
+      modules.push_back(at->second);
+    }
+    functions_.start_again();
+    function_numbers_.clear();
+    for (const TraceFunction& function : trace.functions) {
+      sought_ = function;
+      sought_.tail_calls.clear();
+      sought_.module = at_or_none(modules, function.module);
+      // Code outside every file is at another address in each process.
+      if (function.module == kNone && function.symbol.empty()) sought_.address = 0;
+      const std::uint32_t number = functions_.add(sought_);
+      TraceFunction& known = functions_[number];
+      known.probed = known.probed && function.probed;  // Otherwise calls may be missing.
+      known.enters_itself = known.enters_itself || function.enters_itself;
+      known.jumps_indirectly = known.jumps_indirectly || function.jumps_indirectly;
+      function_numbers_.push_back(number);
+    }
+    for (std::size_t i = 0; i < trace.functions.size(); ++i) {
+      std::vector<std::uint32_t>& known = functions_[function_numbers_[i]].tail_calls;
+      for (std::size_t at = 0; at < trace.functions[i].tail_calls.size(); ++at) {
+        const std::uint32_t target = function_numbers_[trace.functions[i].tail_calls[at]];
+        if (at < known.size() && known[at] == target) continue;
+        if (std::ranges::find(known, target) == known.end()) known.push_back(target);
+      }
+    }
+    python_functions_.start_again();
+    python_numbers_.clear();
+    for (const PythonFunction& function : trace.python_functions)
+      python_numbers_.push_back(python_functions_.add(function));
+    records_.start_again();
+    record_numbers_.assign(trace.op_records.size(), kNone);
+    if (!record_numbers_.empty()) record_numbers_[0] = 0;
+  }
+
+  /// Returns the number of an op record, from 1; 0 for 0.
+  std::uint32_t record_of(const Trace& trace, std::uint32_t record) {
+    if (record >= record_numbers_.size()) return 0;
+    std::uint32_t& number = record_numbers_[record];
+    if (number == kNone) number = records_.add(trace.op_records[record]) + 1;
+    return number;
+  }
+
+  std::string_view record_text(std::uint32_t number) const {
+    return number == 0 ? std::string_view() : std::string_view(records_[number - 1]);
+  }
+
+  /// Returns the number that identifies what a path is of, for its key.
+  std::uint32_t identity_of(const TracePath& path, const Trace& trace,
+                            const DispatchDetails& details) {
+    if (path.what == kNone) return kNone;
+    switch (path.kind) {
+      case PathKind::python:
+        return python_numbers_[path.what];
+      case PathKind::node:
+        return record_of(trace, path.what);
+      case PathKind::op:
+        return op_of(record_of(trace, path.what), path.what, details);
+      default:
+        return function_numbers_[path.what];
+    }
+  }
+
+  /// Returns the number of an op's name: any of its records may stand for the op.
+  std::uint32_t op_of(std::uint32_t number, std::uint32_t record, const DispatchDetails& details) {
+    if (number >= ops_.size()) ops_.resize(number + 1, kNone);
+    if (ops_[number] == kNone) {
+      std::string name = details.op_name(record);
+      if (name.empty()) name = record_text(number);
+      ops_[number] =
+          op_numbers_.try_emplace(std::move(name), static_cast<std::uint32_t>(op_numbers_.size()))
+              .first->second;
+    }
+    return ops_[number];
+  }
+
+  void take_paths(const Trace& trace, const MergedProcesses* merged, std::uint32_t base) {
+    const DispatchDetails details(trace);
+    ++round_;
+    touched_.clear();
+    places_.resize(trace.paths.size());
+    new_patterns_.clear();
+    std::uint32_t last = kNone;
+    for (std::uint32_t i = 0; i < trace.paths.size(); ++i) {
+      const TracePath& path = trace.paths[i];
+      const std::uint32_t what = identity_of(path, trace, details);
+      // A report ignores a cause that comes later.
+      const bool is_caused = path.caused_by != kNone && path.caused_by < i;
+      const TracePathKey key{
+          .parent = at_or_none(places_, path.parent),
+          .what = what,
+          .line = path.line,
+          .column = path.column,
+          .end_line = path.end_line,
+          .end_column = path.end_column,
+          .builtin = at_or_none(python_numbers_, path.builtin),
+          .call_offset = path.call_offset,
+          .caused_by = is_caused ? places_[path.caused_by] : kNone,
+          .kind = static_cast<std::uint32_t>(path.kind) * 2 + (path.tail_call ? 1 : 0)};
+      const std::uint32_t place = find_or_add(key, last);
+      last = places_[i] = place;
+      add_counts(trace, path, details, place);
+      const std::uint32_t pattern = merged ? merged->pattern_of[i] : kEven;
+      std::uint32_t first = base;
+      if (merged != nullptr)
+        if (const std::uint32_t added = added_pattern(*merged, pattern, base); added != kEven) {
+          first = first_of(added);
+          note_calls(place, path.calls, added, base);
+          note_origin(place, first, i, path, trace);
+          continue;
+        }
+      note_calls(place, path.calls, kEven, base);
+      note_origin(place, first, i, path, trace);
+    }
+    for (const std::uint32_t place : touched_) settle(place, base);
+  }
+
+  /// Returns the path with this key, which is probably the one that came after `last` before.
+  std::uint32_t find_or_add(const TracePathKey& key, std::uint32_t last) {
+    std::uint32_t& next = last == kNone ? first_path_ : origins_[last].next;
+    if (next < keys_of_.size() && keys_of_[next] == key) return next;
+    const std::uint64_t hash = XXH3_64bits(&key, sizeof key);
+    if ((keys_of_.size() + 1) * 2 > slots_.size()) grow();
+    std::size_t at = hash & (slots_.size() - 1);
+    while (slots_[at] != kNone && !(keys_of_[slots_[at]] == key))
+      at = (at + 1) & (slots_.size() - 1);
+    const bool is_new = slots_[at] == kNone;
+    if (is_new) slots_[at] = static_cast<std::uint32_t>(keys_of_.size());
+    const std::uint32_t place = slots_[at];
+    next = place;
+    if (is_new) {
+      keys_of_.push_back(key);
+      paths_.emplace_back().kind = static_cast<PathKind>(key.kind / 2);
+      paths_.back().thread_count = 0;
+      origins_.emplace_back().next = place + 1;
+    }
+    return place;
+  }
+
+  void grow() {
+    constexpr std::size_t kSmallest = 1024;
+    slots_.assign(std::max(slots_.size() * 2, kSmallest), kNone);
+    for (std::uint32_t place = 0; place < keys_of_.size(); ++place) {
+      std::size_t at = XXH3_64bits(&keys_of_[place], sizeof(TracePathKey)) & (slots_.size() - 1);
+      while (slots_[at] != kNone) at = (at + 1) & (slots_.size() - 1);
+      slots_[at] = place;
+    }
+  }
+
+  static void add_time(std::uint64_t& shortest, std::uint64_t& longest, std::uint64_t more_shortest,
+                       std::uint64_t more_longest) {
+    if (more_longest == 0) return;  // No call has ended.
+    shortest = longest == 0 ? more_shortest : std::min(shortest, more_shortest);
+    longest = std::max(longest, more_longest);
+  }
+
+  void add_counts(const Trace& trace, const TracePath& path, const DispatchDetails& details,
+                  std::uint32_t place) {
+    TracePath& sum = paths_[place];
+    if (path.kind == PathKind::op || path.kind == PathKind::node) {
+      const std::uint32_t record = path.what == kNone ? kNone : record_of(trace, path.what);
+      if (sum.what == kNone || (record != kNone && record_text(record) < record_text(sum.what)))
+        sum.what = record;
+    } else {
+      sum.what = keys_of_[place].what;
+    }
+    sum.thread_count = std::max(sum.thread_count, path.thread_count);
+    sum.total_time += path.total_time;
+    add_time(sum.shortest_time, sum.longest_time, path.shortest_time, path.longest_time);
+    sum.ops_left_out += path.ops_left_out;
+    sum.activities_left_out += path.activities_left_out;
+    sum.returned_left_out += path.returned_left_out;
+    for (std::size_t i = 0; i < path.returned.size(); ++i) {
+      const auto left_out = add_tally(
+          sum.returned, i, path.returned[i], kMaxTallies,
+          [](const ReturnTally& left, const ReturnTally& right) {
+            return left.value == right.value;
+          },
+          add_calls<ReturnTally>,
+          [](const ReturnTally& left, const ReturnTally& right) {
+            return left.value < right.value;
+          });
+      if (left_out) sum.returned_left_out += left_out->calls;
+    }
+    for (std::size_t i = 0; i < path.ops.size(); ++i) {
+      const auto left_out =
+          add_tally(sum.ops, i,
+                    OpTally{record_of(trace, path.ops[i].record),
+                            record_of(trace, path.ops[i].results), path.ops[i].calls},
+                    kMaxTallies, is_same_op, add_calls<OpTally>,
+                    [&](const OpTally& left, const OpTally& right) { return before(left, right); });
+      if (left_out) sum.ops_left_out += left_out->calls;
+    }
+    for (std::size_t i = 0; i < path.arguments.size(); ++i) {
+      ArgumentTally tally = path.arguments[i];
+      // The other argument is often a pointer, which differs from process to process.
+      if (const auto set = details.only_key_set(tally)) tally = {*set, 0, tally.calls};
+      add_tally(sum.arguments, i, tally, kMaxTallies, is_same_argument, add_calls<ArgumentTally>,
+                before_argument);
+    }
+    for (std::size_t i = 0; i < path.activities.size(); ++i) {
+      ActivityTally tally = path.activities[i];
+      tally.record = record_of(trace, tally.record);
+      const auto left_out = add_tally(
+          sum.activities, i, tally, kMaxActivities,
+          [](const ActivityTally& left, const ActivityTally& right) {
+            return left.record == right.record;
+          },
+          [](ActivityTally& known, const ActivityTally& more) {
+            known.times += more.times;
+            known.total_time += more.total_time;
+            known.shortest_time = std::min(known.shortest_time, more.shortest_time);
+            known.longest_time = std::max(known.longest_time, more.longest_time);
+          },
+          [&](const ActivityTally& left, const ActivityTally& right) {
+            return record_text(left.record) < record_text(right.record);
+          });
+      if (left_out) sum.activities_left_out += left_out->times;
+    }
+  }
+
+  template <typename Tally>
+  static void add_calls(Tally& known, const Tally& more) {
+    known.calls += more.calls;
+  }
+  static bool is_same_op(const OpTally& left, const OpTally& right) {
+    return left.record == right.record && left.results == right.results;
+  }
+  static bool is_same_argument(const ArgumentTally& left, const ArgumentTally& right) {
+    return left.first == right.first && left.second == right.second;
+  }
+  static bool before_argument(const ArgumentTally& left, const ArgumentTally& right) {
+    return std::tie(left.first, left.second) < std::tie(right.first, right.second);
+  }
+  bool before(const OpTally& left, const OpTally& right) const {
+    if (left.record != right.record) return record_text(left.record) < record_text(right.record);
+    return record_text(left.results) < record_text(right.results);
+  }
+
+  /// Returns the pattern of an added merged trace for the processes in their order of addition;
+  /// kEven if all of its processes took the path equally often.
+  std::uint32_t added_pattern(const MergedProcesses& merged, std::uint32_t pattern,
+                              std::uint32_t base) {
+    const auto [known, added] = new_patterns_.try_emplace(pattern, kEven);
+    if (!added) return known->second;
+    const CallPattern& groups = merged.patterns[pattern];
+    const auto count = static_cast<std::uint32_t>(merged.processes.size());
+    const ProcessSet all{{0, count - 1}};
+    if (groups.size() == 1 && groups[0].least == groups[0].most &&
+        merged.patterns.set(groups[0].processes) == all)
+      return kEven;
+    CallPattern shifted = groups;
+    for (CallGroup& group : shifted) {
+      ProcessSet processes = merged.patterns.set(group.processes);
+      for (ProcessRun& run : processes) run = {run.first + base, run.last + base};
+      group.processes = patterns_.add_set(std::move(processes));
+    }
+    return known->second = patterns_.add(std::move(shifted));
+  }
+
+  std::uint32_t first_of(std::uint32_t pattern) const {
+    std::uint32_t first = kNone;
+    for (const CallGroup& group : patterns_[pattern])
+      first = std::min(first, patterns_.set(group.processes).front().first);
+    return first;
+  }
+
+  void note_origin(std::uint32_t place, std::uint32_t first, std::uint32_t order,
+                   const TracePath& path, const Trace& trace) {
+    PathOrigin& origin = origins_[place];
+    if (origin.first != kNone && !precedes(first, origin.first)) return;
+    origin.first = first;
+    origin.order = order;
+    origin.thread_order = path.thread;
+    origin.thread = path.thread < trace.threads.size() ? trace.threads[path.thread].id : 0;
+  }
+
+  /// Notes the calls of a path of the trace that is being added; a trace may have several paths
+  /// that become one. `pattern` is that of the added processes, or kEven.
+  void note_calls(std::uint32_t place, std::uint64_t calls, std::uint32_t pattern,
+                  std::uint32_t base) {
+    PathOrigin& origin = origins_[place];
+    if (origin.round != round_) {
+      origin.round = round_;
+      origin.new_calls = calls;
+      origin.new_pattern = pattern;
+      touched_.push_back(place);
+      return;
+    }
+    if (origin.new_pattern != kEven || pattern != kEven) {
+      const std::uint32_t before =
+          explicit_pattern(origin.new_pattern, origin.new_calls, base, process_count());
+      origin.new_pattern =
+          patterns_.sum(before, explicit_pattern(pattern, calls, base, process_count()));
+    }
+    origin.new_calls += calls;
+  }
+
+  std::uint32_t process_count() const { return static_cast<std::uint32_t>(processes_.size()); }
+
+  /// Returns the pattern itself or, for kEven, that of the processes [begin, end).
+  std::uint32_t explicit_pattern(std::uint32_t pattern, std::uint64_t calls, std::uint32_t begin,
+                                 std::uint32_t end) {
+    if (pattern != kEven) return pattern;
+    if (begin == end) return patterns_.add({});
+    const std::tuple key(begin, end, calls);
+    if (even_key_ == key) return even_pattern_;
+    even_key_ = key;
+    return even_pattern_ =
+               patterns_.add_even(patterns_.add_set({{begin, end - 1}}), calls / (end - begin));
+  }
+
+  /// Adds the calls of the trace that is being added to those of the traces before.
+  void settle(std::uint32_t place, std::uint32_t base) {
+    PathOrigin& origin = origins_[place];
+    TracePath& path = paths_[place];
+    const std::uint32_t count = process_count();
+    const std::uint64_t each = origin.new_calls / (count - base);
+    if (origin.pattern == kEven && origin.new_pattern == kEven && origin.takers == base &&
+        (base == 0 || (path.calls / base == each && path.calls % base == 0))) {
+      origin.takers = count;
+    } else {
+      const std::uint32_t before = explicit_pattern(origin.pattern, path.calls, 0, origin.takers);
+      const std::uint32_t more =
+          explicit_pattern(origin.new_pattern, origin.new_calls, base, count);
+      if (std::pair(before, more) != last_addends_) {
+        last_addends_ = {before, more};
+        last_sum_ = patterns_.sum(before, more);
+      }
+      origin.pattern = last_sum_;
+    }
+    path.calls += origin.new_calls;
+  }
+
+  /// Drops the patterns that no path has any more.
+  void drop_patterns() {
+    CallPatterns live;
+    std::unordered_map<std::uint32_t, std::uint32_t> kept;
+    for (PathOrigin& origin : origins_) {
+      if (origin.pattern == kEven) continue;
+      const auto [at, added] = kept.try_emplace(origin.pattern, 0);
+      if (added) {
+        CallPattern groups = patterns_[origin.pattern];
+        for (CallGroup& group : groups)
+          group.processes = live.add_set(patterns_.set(group.processes));
+        at->second = live.add(std::move(groups));
+      }
+      origin.pattern = at->second;
+    }
+    patterns_ = std::move(live);
+    live_patterns_ = patterns_.size();
+    even_key_ = {kNone, kNone, 0};
+    last_addends_ = {kNone, kNone};
+  }
+
+  /// Moves modules, functions and op records to the trace, ordered by content.
+  void take_contents(Trace& trace) {
+    std::vector<std::uint32_t> order;
+    const std::vector<std::uint32_t> modules = places_of(
+        modules_.size(),
+        [&](std::uint32_t left, std::uint32_t right) {
+          return std::tie(modules_[left].path, modules_[left].build_id) <
+                 std::tie(modules_[right].path, modules_[right].build_id);
+        },
+        &order);
+    for (const std::uint32_t number : order) trace.modules.push_back(std::move(modules_[number]));
+    const auto key_of_function = [&](std::uint32_t number) {
+      const TraceFunction& function = functions_[number];
+      return std::tuple(at_or_none(modules, function.module), function.address,
+                        std::string_view(function.symbol), std::string_view(function.source_file));
+    };
+    function_numbers_ = places_of(
+        functions_.size(),
+        [&](std::uint32_t left, std::uint32_t right) {
+          return key_of_function(left) < key_of_function(right);
+        },
+        &order);
+    for (const std::uint32_t number : order) {
+      TraceFunction& function = trace.functions.emplace_back(std::move(functions_[number]));
+      function.module = at_or_none(modules, function.module);
+      for (std::uint32_t& target : function.tail_calls) target = function_numbers_[target];
+      std::ranges::sort(function.tail_calls);
+    }
+    python_numbers_ = places_of(
+        python_functions_.size(),
+        [&](std::uint32_t left, std::uint32_t right) {
+          const PythonFunction& one = python_functions_[left];
+          const PythonFunction& other = python_functions_[right];
+          return std::tie(one.name, one.file, one.first_line) <
+                 std::tie(other.name, other.file, other.first_line);
+        },
+        &order);
+    for (const std::uint32_t number : order)
+      trace.python_functions.push_back(std::move(python_functions_[number]));
+    take_records(trace);
+  }
+
+  /// Moves the op records that paths still refer to. record_numbers_ gets their new numbers.
+  void take_records(Trace& trace) {
+    std::vector<std::uint8_t> is_used(records_.size() + 1);
+    for (const TracePath& path : paths_) {
+      if ((path.kind == PathKind::op || path.kind == PathKind::node) && path.what != kNone)
+        is_used[path.what] = 1;
+      for (const OpTally& tally : path.ops) is_used[tally.record] = is_used[tally.results] = 1;
+      for (const ActivityTally& tally : path.activities) is_used[tally.record] = 1;
+    }
+    std::vector<std::uint32_t> order;
+    places_of(
+        records_.size(),
+        [&](std::uint32_t left, std::uint32_t right) { return records_[left] < records_[right]; },
+        &order);
+    record_numbers_.assign(records_.size() + 1, 0);
+    trace.op_records.push_back(keys_.empty() ? kNoKeys : keys_);
+    for (const std::uint32_t number : order) {
+      if (is_used[number + 1] == 0) continue;
+      record_numbers_[number + 1] = static_cast<std::uint32_t>(trace.op_records.size());
+      trace.op_records.push_back(std::move(records_[number]));
+    }
+  }
+
+  void take_paths(Trace& trace, const std::vector<std::uint32_t>& process_places,
+                  const std::vector<std::uint32_t>& process_order) {
+    // A path comes after its parent and its cause, also if an added trace was malformed.
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> ranks(paths_.size());
+    for (std::uint32_t i = 0; i < paths_.size(); ++i) {
+      const PathOrigin& origin = origins_[i];
+      ranks[i] = {process_places[origin.first], origin.order};
+      for (const std::uint32_t above : {keys_of_[i].parent, keys_of_[i].caused_by})
+        if (above != kNone) ranks[i] = std::max(ranks[i], ranks[above]);
+    }
+    std::vector<std::uint32_t> order;
+    const std::vector<std::uint32_t> places = places_of(
+        paths_.size(),
+        [&](std::uint32_t left, std::uint32_t right) {
+          return ranks[left] != ranks[right] ? ranks[left] < ranks[right] : left < right;
+        },
+        &order);
+    const auto thread_of = [&](const PathOrigin& origin) {
+      return std::tuple(process_places[origin.first], origin.thread_order, origin.thread);
+    };
+    std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint64_t>, std::uint32_t> threads;
+    for (const PathOrigin& origin : origins_) threads.emplace(thread_of(origin), 0);
+    for (auto& [thread, place] : threads) {
+      place = static_cast<std::uint32_t>(trace.threads.size());
+      trace.threads.emplace_back().id = std::get<2>(thread);
+    }
+    if (trace.threads.empty() && lost_ != 0) trace.threads.emplace_back();
+    if (!trace.threads.empty()) trace.threads[0].lost = lost_;
+
+    for (const std::uint32_t process : process_order)
+      taken_.processes.push_back(processes_[process]);
+    trace.paths.reserve(paths_.size());
+    for (const std::uint32_t number : order) {
+      const TracePathKey& key = keys_of_[number];
+      TracePath path = std::move(paths_[number]);
+      path.tail_call = key.kind % 2 != 0;
+      path.parent = at_or_none(places, key.parent);
+      path.what = what_of(path);
+      path.line = key.line;
+      path.column = key.column;
+      path.end_line = key.end_line;
+      path.end_column = key.end_column;
+      path.builtin = at_or_none(python_numbers_, key.builtin);
+      path.call_offset = key.call_offset;
+      path.caused_by = at_or_none(places, key.caused_by);
+      path.thread = threads.at(thread_of(origins_[number]));
+      take_tallies(path);
+      const std::uint32_t pattern =
+          explicit_pattern(origins_[number].pattern, path.calls, 0, origins_[number].takers);
+      taken_.pattern_of.push_back(taken_pattern(pattern, process_places));
+      trace.paths.push_back(std::move(path));
+    }
+  }
+
+  std::uint32_t what_of(const TracePath& path) const {
+    if (path.what == kNone) return kNone;
+    if (path.kind == PathKind::op || path.kind == PathKind::node) return record_numbers_[path.what];
+    return path.kind == PathKind::python ? python_numbers_[path.what]
+                                         : function_numbers_[path.what];
+  }
+
+  /// Orders the tallies of a path: the most frequent ones first, equally frequent ones by content.
+  void take_tallies(TracePath& path) const {
+    for (OpTally& tally : path.ops) {
+      tally.record = record_numbers_[tally.record];
+      tally.results = record_numbers_[tally.results];
+    }
+    std::ranges::sort(path.ops, {}, [](const OpTally& tally) {
+      return std::tuple(~tally.calls, tally.record, tally.results);
+    });
+    std::ranges::sort(path.arguments, {}, [](const ArgumentTally& tally) {
+      return std::tuple(~tally.calls, tally.first, tally.second);
+    });
+    std::ranges::sort(path.returned, {}, [](const ReturnTally& tally) {
+      return std::pair(~tally.calls, tally.value);
+    });
+    for (ActivityTally& tally : path.activities) tally.record = record_numbers_[tally.record];
+    std::ranges::sort(path.activities, {}, [](const ActivityTally& tally) {
+      return std::pair(~tally.times, tally.record);
+    });
+  }
+
+  /// Returns the pattern with the processes in their final order.
+  std::uint32_t taken_pattern(std::uint32_t pattern,
+                              const std::vector<std::uint32_t>& process_places) {
+    const auto [known, added] = taken_patterns_.try_emplace(pattern, 0);
+    if (!added) return known->second;
+    CallPattern groups = patterns_[pattern];
+    for (CallGroup& group : groups) {
+      std::vector<std::uint32_t> places;
+      for (const ProcessRun& run : patterns_.set(group.processes))
+        places.insert(places.end(), process_places.begin() + run.first,
+                      process_places.begin() + run.last + 1);
+      std::ranges::sort(places);
+      ProcessSet processes;
+      for (const std::uint32_t place : places) {
+        if (!processes.empty() && processes.back().last + 1 == place)
+          processes.back().last = place;
+        else
+          processes.push_back({place, place});
+      }
+      group.processes = taken_.patterns.add_set(std::move(processes));
+    }
+    return known->second = taken_.patterns.add(std::move(groups));
+  }
+
+  // The first op record of a merged trace if no op was recorded, which its shortfalls count.
+  static constexpr const char* kNoKeys = "{}";
+
+  // Of all traces.
+  Json torch_;
+  std::string keys_;
+  MergedMeta meta_;
+  CallTreeStatistics statistics_;
+  std::uint64_t lost_ = 0;
+  std::vector<MergedProcess> processes_;  // In the order of addition.
+  std::set<std::tuple<std::optional<std::uint64_t>, std::optional<std::uint64_t>, std::uint64_t>>
+      known_processes_;
+  std::size_t counted_ = 0;
+  std::uint32_t first_ = kNone;
+  std::vector<TraceModule> modules_;
+  std::map<std::pair<std::string, std::string>, std::uint32_t> module_numbers_;
+  Numbered<TraceFunction> functions_;
+  Numbered<PythonFunction> python_functions_;
+  Numbered<std::string> records_;   // The first one has number 1.
+  std::vector<std::uint32_t> ops_;  // The op of each record.
+  std::map<std::string, std::uint32_t> op_numbers_;
+  std::vector<TracePath> paths_;
+  std::vector<TracePathKey> keys_of_;  // Parallel to `paths_`.
+  std::vector<PathOrigin> origins_;    // Parallel to `paths_`.
+  std::vector<std::uint32_t> slots_;   // Paths by key: open addressing, half full at most.
+  std::uint32_t first_path_ = 0;
+  CallPatterns patterns_;  // Of processes in the order of addition.
+  std::size_t live_patterns_ = 0;
+
+  // Of the trace that is being added: the number of each of its functions and records, the merged
+  // path of each of its paths, and the merged paths that it has.
+  TraceFunction sought_;
+  std::vector<std::uint32_t> function_numbers_, python_numbers_, record_numbers_, places_, touched_;
+  std::unordered_map<std::uint32_t, std::uint32_t> new_patterns_;
+  std::uint32_t round_ = 0;
+  std::tuple<std::uint32_t, std::uint32_t, std::uint64_t> even_key_{kNone, kNone, 0};
+  std::uint32_t even_pattern_ = 0;
+  std::pair<std::uint32_t, std::uint32_t> last_addends_{kNone, kNone};
+  std::uint32_t last_sum_ = 0;
+
+  // Of the merged trace.
+  MergedProcesses taken_;
+  std::unordered_map<std::uint32_t, std::uint32_t> taken_patterns_;
+};
+
+TraceMerge::TraceMerge() : state_(std::make_unique<State>()) {}
+TraceMerge::~TraceMerge() = default;
+
+void TraceMerge::add(const Trace& trace) {
+  state_->add(trace);
+}
+
+Trace TraceMerge::take() {
+  return state_->take();
+}
+
+}  // namespace optrace

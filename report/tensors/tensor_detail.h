@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "report/tensors/tensor_journal.h"
+#include "tracer/trace/trace.h"
+
+namespace optrace {
+
+/// What a trace's journal of tensors tells about the calls of ops in its tree.
+class TensorDetails {
+ public:
+  explicit TensorDetails(const Trace& trace);
+
+  /// Returns the key `tensors` of a dispatcher frame's detail (docs/report-format.md) for the first
+  /// call with this op record; null if the trace has no journal or the call is not in it.
+  nlohmann::json of(std::uint32_t record) const;
+
+ private:
+  std::optional<TensorJournal> journal_;
+  std::unordered_map<std::uint32_t, std::size_t> first_;  // Indexes of calls, by record.
+};
+
+/// Returns the lines below a frame in a tree: "self: 3×4 float32 cpu, storage #1 +0", "result: 4×3
+/// float32 cpu, storage #1 +0, view of self". Empty if the detail has no tensors.
+std::vector<std::string> tensor_lines(const nlohmann::json& detail);
+
+}  // namespace optrace

@@ -1,0 +1,136 @@
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "platform/text/json_writer.h"
+#include "report/tensors/tensors_output.h"
+
+namespace optrace {
+namespace {
+
+using Json = nlohmann::json;
+
+Json line_json(const JournalCall* call) {
+  if (call == nullptr) return {};
+  Json object = {{"op", call->name}, {"call", call->number}, {"file", nullptr}, {"line", nullptr}};
+  if (call->line.line != 0) {
+    object["file"] = call->line.file;
+    object["line"] = call->line.line;
+  }
+  return object;
+}
+
+Json copy_json(const ReasonedCopy& copy) {
+  return {{"from", copy.copy.from},
+          {"to", copy.copy.to},
+          {"reason", copy.copy.reason},
+          {"by", line_json(copy.asked)},
+          {"through", copy.through}};
+}
+
+Json list_of(const std::vector<ReasonedCopy>& copies) {
+  Json list = Json::array();
+  for (const ReasonedCopy& copy : copies) list.push_back(copy_json(copy));
+  return list;
+}
+
+Json story_json(const VariableStory& story) {
+  const JournalVariable& variable = *story.variable;
+  Json shared = Json::array();
+  for (const SharedMemory& one : story.shared)
+    shared.push_back({{"name", full_name(*one.variable)},
+                      {"same_tensor", one.same_tensor},
+                      {"offset", one.variable->tensor.offset}});
+  Json steps = Json::array();
+  for (const StoryStep& step : story.steps) {
+    Json object = line_json(step.call);
+    object["arguments"] = Json::array();
+    for (const JournalTensor& one : step.call->arguments)
+      object["arguments"].push_back(tensor_json(one));
+    object["results"] = Json::array();
+    for (const JournalTensor& one : step.call->results)
+      object["results"].push_back(tensor_json(one));
+    object["copies"] = list_of(step.copies);
+    steps.push_back(std::move(object));
+  }
+  return {{"name", variable.name},
+          {"function", variable.function.empty() ? Json() : Json(variable.function)},
+          {"file", variable.file},
+          {"identity", variable.identity},
+          {"tensor", tensor_json(variable.tensor)},
+          {"at_end", story.at_end},
+          {"shared_with", std::move(shared)},
+          {"copied_from", list_of(story.copied_from)},
+          {"copied_to", list_of(story.copied_to)},
+          {"steps", std::move(steps)},
+          {"has_all_steps", story.has_all_steps}};
+}
+
+Json saved_json(const TensorJournal& journal, const JournalStorage& storage) {
+  Json list = Json::array();
+  for (const std::uint64_t number : storage.saved) {
+    const JournalCall* const call = journal.call(number);
+    if (call == nullptr) continue;
+    const std::string node = journal.node_made_by(*call);
+    list.push_back({{"op", call->name},
+                    {"node", node.empty() ? Json() : Json(node)},
+                    {"by", line_json(journal.outermost(number))}});
+  }
+  return list;
+}
+
+Json storages_json(const TensorJournal& journal) {
+  const auto names = names_of_storages(journal);
+  Json list = Json::array();
+  for (const auto& [number, storage] : journal.storages) {
+    const auto named = names.find(number);
+    list.push_back(
+        {{"number", number},
+         {"bytes", storage.bytes},
+         {"largest_bytes", storage.largest},
+         {"device", storage.device},
+         {"existed", storage.existed},
+         {"born", line_json(journal.outermost(storage.born))},
+         {"freed_during", line_json(journal.outermost(storage.ended_during))},
+         {"freed_before", line_json(journal.outermost(storage.ended_before))},
+         {"at_end", !storage.ended || (storage.ended_during == 0 && storage.ended_before == 0)},
+         {"saved", saved_json(journal, storage)},
+         {"names", named == names.end() ? Json::array() : Json(named->second)}});
+  }
+  return list;
+}
+
+Json answer_json(const TensorsAnswer& answer) {
+  Json object = {{"schema", "optrace.tensors/1"},
+                 {"torch", answer.torch},
+                 {"name", answer.name.empty() ? Json() : Json(answer.name)},
+                 {"complete", !answer.journal.full},
+                 {"variables", Json::array()},
+                 {"copies", list_of(all_copies(answer.journal))},
+                 {"storages", storages_json(answer.journal)},
+                 {"peaks", Json::array()}};
+  for (const VariableStory& story : answer.stories)
+    object["variables"].push_back(story_json(story));
+  for (const auto& [device, peak] : answer.journal.peaks)
+    object["peaks"].push_back({{"device", device},
+                               {"bytes", peak.bytes},
+                               {"reached", line_json(answer.journal.outermost(peak.call))},
+                               {"storages", peak.storages}});
+  if (answer.process) {
+    object["process"] = *answer.process;
+    object["rank"] = answer.rank ? Json(*answer.rank) : Json();
+  }
+  return object;
+}
+
+}  // namespace
+
+std::string to_json(const TensorsAnswer& answer) {
+  return write_json(answer_json(answer), 1) + '\n';
+}
+
+std::string to_json_line(const TensorsAnswer& answer) {
+  return write_json(answer_json(answer)) + '\n';
+}
+
+}  // namespace optrace

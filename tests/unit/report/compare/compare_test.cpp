@@ -1,0 +1,430 @@
+#include "report/compare/compare.h"
+
+#include <fstream>
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+#include "platform/error.h"
+#include "platform/files/private_folder.h"
+#include "report/compare/baseline.h"
+#include "report/compare/formats/comparison_output.h"
+#include "report/compare/fused_line_changes.h"
+#include "report/json/saved_report.h"
+#include "tests/unit/report/frames.h"
+#include "tests/unit/report/written_report.h"
+#include "tests/unit/small_library.h"
+
+using namespace optrace;
+using namespace optrace::test;
+using Kind = Difference::Kind;
+
+namespace {
+
+Report report(std::vector<Frame> roots) {
+  Report made;
+  made.torch = {{"version", "2.6.0"}};
+  made.device = "cpu";
+  made.roots = std::move(roots);
+  return made;
+}
+
+Frame dispatcher(const std::string& key, std::vector<Frame> children = {}) {
+  Frame made = frame(Layer::dispatcher, "at::_ops::add_Tensor::call", std::move(children));
+  made.op = "aten::add.Tensor";
+  made.detail = {{"step", "call"}, {"dispatch_key", key}, {"kernel", "add"}};
+  return made;
+}
+
+std::vector<Difference> differences(std::vector<Frame> first, std::vector<Frame> second) {
+  return compare(report(std::move(first)), report(std::move(second))).differences;
+}
+
+}  // namespace
+
+TEST_CASE("the same trees do not differ, whatever lines and template arguments they have",
+          "[compare]") {
+  Frame before = frame(Layer::kernel, "at::native::f<int>");
+  before.source = FrameSource{.file = "a.cpp", .line = 7, .call_line = 9, .url = {}};
+  Frame after = frame(Layer::kernel, "at::native::f<float>");
+  after.source = FrameSource{.file = "b.cpp", .line = 70, .call_line = 90, .url = {}};
+  const auto in_other_places = differences(list(dispatcher("CPU", list(std::move(before)))),
+                                           list(dispatcher("CPU", list(std::move(after)))));
+  CHECK(in_other_places.empty());
+  CHECK(differences({}, {}).empty());
+  Frame registered = dispatcher("CPU"), moved = dispatcher("CPU");
+  registered.detail.edit()["kernel"] = "registered at RegisterCPU.cpp:12 [kernel]";
+  moved.detail.edit()["kernel"] = "registered at RegisterCPU.cpp:3456 [kernel]";
+  const auto registered_elsewhere =
+      differences(list(std::move(registered)), list(std::move(moved)));
+  CHECK(registered_elsewhere.empty());
+}
+
+TEST_CASE("ways that only one of two took are told once, with how much is below", "[compare]") {
+  const auto found = differences(
+      list(frame(Layer::kernel, "top",
+                 list(frame(Layer::kernel, "a"),
+                      frame(Layer::kernel, "old", list(frame(Layer::library, "sgemm_")))))),
+      list(frame(Layer::kernel, "top",
+                 list(frame(Layer::kernel, "new"), frame(Layer::kernel, "a"),
+                      frame(Layer::kernel, "a")))));
+  REQUIRE(found.size() == 3);
+  CHECK(found[0].kind == Kind::appeared);
+  CHECK(found[0].path == std::vector<std::string>{"top", "new"});
+  CHECK(found[1].kind == Kind::appeared);
+  CHECK(found[1].path.back() == "a");
+  CHECK(found[2].kind == Kind::vanished);
+  CHECK(found[2].path.back() == "old");
+  CHECK(found[2].frames == 2);
+}
+
+TEST_CASE("what was decided otherwise is told with both values", "[compare]") {
+  const auto found = differences(list(dispatcher("CPU")), list(dispatcher("CUDA")));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].kind == Kind::changed);
+  CHECK(found[0].what == "dispatch_key");
+  CHECK(found[0].before == "CPU");
+  CHECK(found[0].after == "CUDA");
+  Comparison comparison;
+  comparison.differences = found;
+  const std::string text = to_text(report({}), report({}), comparison, {"a.json", "b.json"}, {});
+  CHECK(text.starts_with("-         a.json: torch 2.6.0 on cpu\n"));
+  CHECK(text.find("changed   aten::add.Tensor  dispatch_key: CPU → CUDA\n") != std::string::npos);
+  CHECK(text.ends_with("\n1 difference\n"));
+  const auto json = nlohmann::json::parse(to_json(report({}), report({}), comparison));
+  CHECK(json["schema"] == "optrace.comparison/1");
+  CHECK(json["differences"][0]["path"] == nlohmann::json({"aten::add.Tensor"}));
+}
+
+TEST_CASE("what a function returned is compared", "[compare]") {
+  const auto returning = [](const char* type, nlohmann::json values, std::uint64_t calls) {
+    Frame made = frame(Layer::runtime, "at::native::use_mkldnn");
+    made.calls = calls;
+    made.detail = {{"returned", {{"type", type}, {"values", std::move(values)}}}};
+    return made;
+  };
+  const auto value = [](nlohmann::json is, const char* name, std::uint64_t calls) {
+    nlohmann::json made = {{"value", std::move(is)}, {"calls", calls}};
+    if (*name != 0) made["name"] = name;
+    return made;
+  };
+  const auto array = [](std::initializer_list<nlohmann::json> values) {
+    nlohmann::json made = nlohmann::json::array();
+    for (const nlohmann::json& one : values) made.push_back(one);
+    return made;
+  };
+  const auto compared = [&](nlohmann::json before, nlohmann::json after, std::uint64_t calls = 1,
+                            const char* type = "bool") {
+    return differences(list(returning(type, std::move(before), calls)),
+                       list(returning(type, std::move(after), calls)));
+  };
+  const nlohmann::json yes = value(true, "true", 1), no = value(false, "false", 1);
+  const auto found = compared(array({yes}), array({no}));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].what == "returned");
+  CHECK(found[0].before == "true");
+  CHECK(found[0].after == "false");
+  CHECK(compared(array({yes}), array({yes})).empty());
+  CHECK(compared(array({yes}), array({})).empty());
+  CHECK(compared(array({yes, yes}), array({yes, no}), 2).size() == 1);
+  CHECK(compared(array({yes, yes}), array({yes, no}), 3).empty());  // A call without a value.
+  CHECK(compared(array({yes, yes}), array({no, no}), 3).size() == 1);
+  CHECK(compared(array({value(1, "", 1)}), array({value(2, "", 1)}), 1, "int").empty());
+  const auto backends =
+      compared(array({value(1, "Mkldnn", 1)}), array({value(2, "Slow2d", 1)}), 1, "a::Backend");
+  REQUIRE(backends.size() == 1);
+  CHECK(backends[0].before == "Backend::Mkldnn");
+  const Report whole = report(list(returning("bool", array({yes}), 1)));
+  const Report other = report(list(returning("bool", array({no}), 1)));
+  CHECK(compare(for_baseline(whole), other).differences.size() == 1);
+}
+
+TEST_CASE("a count is told where it first differs", "[compare]") {
+  const auto tree = [](std::uint64_t outer, std::uint64_t inner) {
+    Frame below = frame(Layer::kernel, "below");
+    below.calls = inner;
+    Frame top = frame(Layer::kernel, "top", list(std::move(below)));
+    top.calls = outer;
+    return list(std::move(top));
+  };
+  const auto found = differences(tree(2, 4), tree(3, 6));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].kind == Kind::count);
+  CHECK(found[0].path.size() == 1);
+  CHECK(found[0].before == "2");
+  CHECK(found[0].after == "3");
+}
+
+TEST_CASE("trees as deep as a program's recursion are compared", "[compare]") {
+  const auto deep = [](const char* innermost) {
+    Frame made = frame(Layer::kernel, innermost);
+    for (int i = 0; i < 20'000; ++i) made = frame(Layer::kernel, "f", list(std::move(made)));
+    return list(std::move(made));
+  };
+  CHECK(differences(deep("a"), deep("a")).empty());
+  CHECK(differences(deep("a"), deep("b")).size() == 2);
+}
+
+TEST_CASE("a report that was written is read", "[compare]") {
+  Report written = report(list(dispatcher("CPU", list(frame(Layer::library, "sgemm_")))));
+  written.torch["git_version"] = "abc";
+  // Details that are compared value by value, so that the damage below reaches that code.
+  written.roots[0].children[0].detail = nlohmann::json::parse(
+      R"({"emulated": true, "calls": [{"kind": "library", "m": 64, "heuristic": "emulated",
+          "operations": [{"x": {"dims": [4, 3], "uid": 1}}], "engine": 2, "calls": 3}]})");
+  written.dry_run = {{"arch", "sm_90"}};
+  written.roots[0].source = FrameSource{.file = "a.cpp", .line = 7, .call_line = {}, .url = {}};
+  const PrivateFolder folder;
+  const auto path = folder.path() / "report.json";
+  const std::string text = to_json(written);
+  std::ofstream(path) << text;
+  const Report read = read_report(path);
+  CHECK(to_json(read) == text);
+  CHECK(compare(written, read).differences.empty());
+
+  // Every file that is truncated or has one byte changed is refused or read, and does no harm.
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    std::string spoiled = text;
+    spoiled[at] = static_cast<char>(spoiled[at] ^ (1 << (at % 7)));
+    for (const std::string& hostile : {spoiled, text.substr(0, at)}) {
+      write_bytes(path, hostile);
+      try {
+        const Report other = read_report(path);
+        const std::string json = to_json(written, other, compare(written, other));
+        CHECK(json.size() > 1);
+      } catch (const Error& error) {
+        CHECK(error.status() == ExitStatus::usage);
+      }
+    }
+  }
+}
+
+TEST_CASE("what is no report is refused", "[compare]") {
+  const PrivateFolder folder;
+  const auto path = folder.path() / "report.json";
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  const std::string head = R"({"schema": "optrace.report/1", "roots": [)";
+  for (const std::string& text :
+       {std::string(), std::string("[]"), std::string("{}"), deep,
+        std::string(R"({"schema": "optrace.report/2", "roots": []})"),
+        std::string(R"({"schema": "optrace.report/1"})"), head + "7]}", head + "{}]}",
+        head + R"({"layer": "nowhere", "name": "f", "children": []}]})",
+        head + R"({"layer": "kernel", "name": "f"}]})",
+        fmt::format(
+            R"({}{{"layer": "kernel", "name": "f", "detail": {{"x": {}}}, "children": []}}]}})",
+            head, deep)}) {
+    CAPTURE(text.substr(0, 100));
+    write_bytes(path, text);
+    CHECK_THROWS_AS(read_report(path), Error);
+  }
+}
+
+TEST_CASE("functions between the steps are passed over where the builds differ", "[compare]") {
+  const auto tree = [](const char* version, std::vector<Frame> below) {
+    Report made = report(list(dispatcher("CPU", std::move(below))));
+    made.torch["version"] = version;
+    return made;
+  };
+  Frame wrapped = frame(Layer::kernel, "at::native::add");
+  wrapped.op = "aten::add.Tensor";
+  wrapped.children = list(
+      frame(Layer::kernel, "at::native::inlined_elsewhere", list(frame(Layer::library, "sgemm_"))));
+  Frame bare = frame(Layer::kernel, "at::native::add", list(frame(Layer::library, "sgemm_")));
+  bare.op = "aten::add.Tensor";
+  const auto old = [&] {
+    Frame copy = frame(Layer::kernel, "at::(anonymous namespace)::wrapper_CPU_add_Tensor");
+    copy.op = "aten::add.Tensor";
+    copy.children.push_back(std::move(wrapped));
+    return tree("2.6.0", list(std::move(copy)));
+  }();
+  const Report renewed = tree("2.9.0", list(std::move(bare)));
+  const Comparison comparison = compare(old, renewed);
+  CHECK(comparison.differences.empty());
+  CHECK_FALSE(comparison.same_build);
+  CHECK(comparison.passed_over_first == 1);
+  CHECK(comparison.passed_over_second == 0);
+  const Comparison all = compare(old, renewed, {.all = true});
+  REQUIRE(all.differences.size() == 1);
+  CHECK(all.differences[0].kind == Kind::vanished);
+  CHECK(all.differences[0].path.back() == "at::native::inlined_elsewhere");
+  CHECK(all.differences[0].frames == 1);  // Its callee is still there.
+}
+
+TEST_CASE("a kernel that took another's place is a change", "[compare]") {
+  const auto tree = [](const char* kernel, const char* device_kernel) {
+    Frame made = frame(
+        Layer::kernel, kernel,
+        list(frame(Layer::library, "cudaLaunchKernel", list(frame(Layer::device, device_kernel)))));
+    made.op = "aten::add.Tensor";
+    return list(dispatcher("CUDA", list(std::move(made))));
+  };
+  const auto found = differences(tree("at::native::old_add", "at::native::plain<4>"),
+                                 tree("at::native::new_add", "at::native::vectorized<4>"));
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].what == "function");
+  CHECK(found[0].before == "at::native::old_add");
+  CHECK(found[0].after == "at::native::new_add");
+  CHECK(found[1].layer == Layer::device);
+  CHECK(found[1].after == "at::native::vectorized<…>");
+  const auto width = differences(tree("at::native::add", "at::native::vectorized<4>"),
+                                 tree("at::native::add", "at::native::vectorized<2>"));
+  REQUIRE(width.size() == 1);
+  CHECK(width[0].what == "template");
+  CHECK(width[0].after == "at::native::vectorized<2>");
+}
+
+TEST_CASE("calls that are cut into other paths are the same calls", "[compare]") {
+  const auto leaf = [](std::uint64_t calls) {
+    Frame made = frame(Layer::library, "sgemm_");
+    made.calls = calls;
+    return made;
+  };
+  CHECK(differences(list(frame(Layer::kernel, "f", list(leaf(1), leaf(1)))),
+                    list(frame(Layer::kernel, "f", list(leaf(2)))))
+            .empty());
+  CHECK(differences(list(frame(Layer::kernel, "f", list(leaf(2)))),
+                    list(frame(Layer::kernel, "f", list(leaf(1), leaf(1)))))
+            .empty());
+  CHECK(differences(list(frame(Layer::kernel, "f", list(leaf(1), leaf(1)))),
+                    list(frame(Layer::kernel, "f", list(leaf(3)))))
+            .size() == 2);
+}
+
+TEST_CASE("what a library was asked for is compared value by value", "[compare]") {
+  const auto tree = [](const nlohmann::json& detail) {
+    Frame made = frame(Layer::library, "cublasSgemm_v2");
+    made.detail = detail;
+    return list(std::move(made));
+  };
+  const nlohmann::json before = {
+      {"calls", {{{"m", 64}, {"n", 8}, {"stream", 1}, {"calls", 1}, {"kind", "library"}}}}};
+  nlohmann::json after = before;
+  after["calls"][0]["stream"] = 7;
+  CHECK(differences(tree(before), tree(after)).empty());
+  after["calls"][0]["m"] = 32;
+  const auto found = differences(tree(before), tree(after));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].what == "calls");
+  CHECK(found[0].before == "m 64");
+  CHECK(found[0].after == "m 32");
+}
+
+TEST_CASE("what a dry run can't know is set apart", "[compare]") {
+  const auto convolution = [](bool emulated, std::vector<Frame> inside) {
+    Frame made = frame(Layer::library, "cudnnBackendExecute", std::move(inside));
+    made.detail = {
+        {"calls", {{{"kind", "library"}, {"groups", 1}, {"engine", emulated ? 28 : 4}}}}};
+    if (emulated) {
+      made.detail.edit()["emulated"] = true;
+      made.detail.edit()["calls"][0]["heuristic"] = "emulated";
+    }
+    return list(std::move(made));
+  };
+  const Report dry = report(convolution(true, {}));
+  const Report real = report(convolution(false, list(frame(Layer::device, "sm90_xmma_fprop"))));
+  const Comparison comparison = compare(dry, real);
+  CHECK(comparison.differences.empty());
+  REQUIRE(comparison.not_known.size() == 2);
+  CHECK(comparison.not_known[0].before == "engine 28");
+  CHECK(comparison.not_known[0].after == "engine 4");
+  CHECK(comparison.not_known[1].kind == Kind::appeared);
+  const std::string text = to_text(dry, real, comparison, {}, {});
+  CHECK(text.find("Unknown in a dry run") != std::string::npos);
+  CHECK(text.find("No difference.\n") != std::string::npos);
+
+  // The arguments of the library call are known in both reports.
+  Report other = report(convolution(false, {}));
+  other.roots[0].detail.edit()["calls"][0]["groups"] = 2;
+  CHECK(compare(dry, other).differences.size() == 1);
+}
+
+TEST_CASE("a baseline has what a comparison looks at", "[compare]") {
+  Report whole = report(list(dispatcher("CPU", list(frame(Layer::library, "sgemm_")))));
+  whole.roots[0].thread = 4711;
+  whole.roots[0].detail.edit()["arguments"] = {{{"name", "x"}}};
+  whole.roots[0].symbol = std::string("_ZN2at4_ops10add_Tensor4callE");
+  const Report thin = for_baseline(whole);
+  CHECK(compare(whole, thin).differences.empty());
+  CHECK(to_json(thin).size() < to_json(whole).size());
+  CHECK_FALSE(thin.roots[0].detail.contains("arguments"));
+  CHECK(to_json(thin).find("4711") == std::string::npos);
+}
+
+TEST_CASE("what was not recorded is no ground to call two reports the same", "[compare]") {
+  const auto with = [](const char* kind) {
+    Report made = report(list(dispatcher("CPU")));
+    if (kind != nullptr) made.shortfalls = {{kind, 7}};
+    return made;
+  };
+  const Report whole = with(nullptr);
+  CHECK(compare(whole, whole).conclusive);
+  for (const char* const kind : {"events_lost", "untraced_children", "python_frames_off",
+                                 "op_records_missing", "paths_merged", "of a newer optrace"}) {
+    INFO(kind);
+    const Report lossy = with(kind);
+    CHECK_FALSE(compare(whole, lossy).conclusive);
+    CHECK_FALSE(compare(lossy, whole).conclusive);
+  }
+  CHECK(compare(whole, with("callers_inferred")).conclusive);
+
+  const Report lossy = with("events_lost");
+  const Comparison comparison = compare(whole, lossy);
+  const std::string text = to_text(whole, lossy, comparison, {}, {});
+  CHECK(text.find("incomplete: 7 events were lost") != std::string::npos);
+  CHECK(text.find("No difference in the recorded part") != std::string::npos);
+  const auto json = nlohmann::json::parse(to_json(whole, lossy, comparison));
+  CHECK(json["conclusive"] == false);
+  CHECK(json["first"]["shortfalls"].empty());
+  CHECK(json["second"]["shortfalls"][0]["count"] == 7);
+}
+
+TEST_CASE("trees that have nothing in common are compared in time", "[compare]") {
+  const auto wide = [](const std::string& prefix) {
+    std::vector<Frame> roots;
+    roots.reserve(20'000);
+    for (int i = 0; i < 20'000; ++i)
+      roots.push_back(
+          frame(Layer::kernel, prefix + std::to_string(i), list(frame(Layer::kernel, "same"))));
+    return roots;
+  };
+  CHECK(differences(wide("a"), wide("b")).size() == 40'000);
+}
+
+TEST_CASE("a line's ops are compared with the kernels that they were fused into", "[compare]") {
+  const auto program = [](std::vector<Frame> children) {
+    Frame main = frame(Layer::python, "__main__.<module>", std::move(children));
+    main.source = FrameSource{"/x/model.py", 1, {}, ""};
+    return report(list(std::move(main)));
+  };
+  const auto op = [](const char* name, std::uint32_t line) {
+    Frame call = dispatcher("CPU");
+    call.op = name;
+    call.source = FrameSource{"", 0, line, ""};
+    return call;
+  };
+  const auto kernel = [] {
+    Frame fused = frame(Layer::kernel, "cpp_fused_add_relu_0");
+    fused.detail = nlohmann::json::parse(R"({"origins": [
+        {"op": "aten::add.Tensor", "file": "/x/model.py", "line": 7},
+        {"op": "aten::relu", "file": "/x/model.py", "line": 8}, {"op": "aten::mul.Tensor"}]})");
+    return fused;
+  };
+  const Report eager =
+      program(list(op("aten::add.Tensor", 7), op("aten::relu", 8), op("aten::mm", 9)));
+  const Report compiled = program(list(kernel(), op("aten::mm", 9)));
+  const std::vector<FusedLineChange> changes = fused_line_changes(eager, compiled);
+  using Names = std::vector<std::string>;
+  REQUIRE(changes.size() == 2);
+  CHECK(changes[0].line == 7);
+  CHECK(changes[0].before == Names{"aten::add.Tensor"});
+  CHECK(changes[0].after == Names{"cpp_fused_add_relu_0"});
+  CHECK(changes[1].line == 8);
+  CHECK(changes[1].before == Names{"aten::relu"});
+  CHECK(fused_line_changes(eager, eager).empty());
+  CHECK(fused_line_changes(compiled, compiled).empty());
+  CHECK(fused_line_changes(eager, program(list(op("aten::mm", 7)))).empty());
+}

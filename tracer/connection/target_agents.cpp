@@ -1,0 +1,47 @@
+#include "tracer/connection/target_agents.h"
+
+#include <chrono>
+
+#include "tracer/connection/protocol.h"
+#include "tracer/runtime_build/activity_agent.h"
+#include "tracer/runtime_build/cuda_calls_agent.h"
+#include "tracer/runtime_build/op_agent.h"
+
+namespace optrace {
+
+void TargetAgents::add_to(nlohmann::json& order) const {
+  order[protocol::key::kOpAgent] = ops.library().string();
+  order[protocol::key::kActivityAgent] = device_activity.library().string();
+  order[protocol::key::kCudaCallsAgent] = cuda_calls.library().string();
+}
+
+void TargetAgents::add_warnings(nlohmann::json& warnings) const {
+  for (const auto* const agent : {&ops, &device_activity, &cuda_calls})
+    if (!agent->missing.empty()) warnings.push_back(agent->missing);
+  for (const auto* const agent : {&ops, &device_activity, &cuda_calls})
+    add_not_kept_warning(*agent, warnings);
+}
+
+TargetAgents find_or_build_agents(const std::filesystem::path& torch_folder, bool devices,
+                                  const BuildProgress& progress) {
+  TargetAgents agents{.ops = find_or_build_op_agent(torch_folder, progress),
+                      .device_activity = {},
+                      .cuda_calls = {}};
+  if (!devices) return agents;
+  agents.device_activity = find_or_build_activity_agent(torch_folder, progress);
+  agents.cuda_calls = find_or_build_cuda_calls_agent(torch_folder, progress);
+  return agents;
+}
+
+TargetAgents SharedAgents::get(const std::filesystem::path& torch_folder, bool devices,
+                               const BuildProgress& progress) {
+  std::unique_lock lock(mutex_, std::defer_lock);
+  while (!lock.try_lock_for(std::chrono::milliseconds(50))) progress.go_on();
+  const std::pair key(torch_folder, devices);
+  auto found = known_.find(key);
+  if (found == known_.end())
+    found = known_.emplace(key, find_or_build_agents(torch_folder, devices, progress)).first;
+  return found->second;
+}
+
+}  // namespace optrace

@@ -1,0 +1,134 @@
+#include "tracer/connection/target_description.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <unordered_set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "platform/error.h"
+#include "platform/text/printable_text.h"
+#include "tracer/connection/target_messages.h"
+
+namespace optrace {
+namespace {
+
+using Json = nlohmann::json;
+
+/// Adds the identifiers in a mangled name, in which each is preceded by its length.
+void add_identifiers(std::string_view symbol, std::unordered_set<std::string_view>& identifiers) {
+  for (std::size_t at = 0; at < symbol.size();) {
+    std::size_t length = 0;
+    while (at < symbol.size() && std::isdigit(static_cast<unsigned char>(symbol[at])) != 0 &&
+           length < symbol.size()) {
+      length = length * 10 + static_cast<std::size_t>(symbol[at++] - '0');
+    }
+    if (length == 0 || length > symbol.size() - at) {
+      at += length == 0 ? 1 : 0;
+      continue;
+    }
+    std::string_view identifier = symbol.substr(at, length);
+    identifiers.insert(identifier);
+    // `wrapper_CPU_add_Tensor`, `wrapper_CompositeExplicitAutograd__empty_like`.
+    constexpr std::string_view kWrapper = "wrapper_";
+    if (identifier.starts_with(kWrapper)) {
+      identifier.remove_prefix(kWrapper.size());
+      const std::size_t end = identifier.find('_');
+      if (end != std::string_view::npos) identifiers.insert(identifier.substr(end + 1));
+    }
+    at += length;
+  }
+}
+
+/// A library that only the builds of torch for another platform have.
+struct ForeignBuild {
+  const char* library;
+  const char* platform;
+};
+constexpr auto kForeignBuilds = std::to_array<ForeignBuild>({
+    {"libtorch_hip.so", "AMD GPUs (ROCm)"},
+    {"torch_cpu.dll", "Windows"},
+    {"libtorch_cpu.dylib", "macOS"},
+});
+
+/// Throws Error(usage) for a torch that optrace does not support. (A library for another processor
+/// is refused when it is read.)
+void refuse_foreign_build(const std::filesystem::path& folder, const ModuleStore& store) {
+  for (const ForeignBuild& build : kForeignBuilds) {
+    const std::filesystem::path library = folder / build.library;
+    if (!store.has(library)) continue;
+    throw Error(ExitStatus::usage,
+                fmt::format("this torch is built for {}: there is {}", build.platform,
+                            printable(library.string())),
+                "optrace traces torch for x86-64 Linux, on CPUs and on NVIDIA GPUs (CUDA). Install "
+                "such a wheel into another environment, and choose its Python with --python.");
+  }
+}
+
+}  // namespace
+
+std::vector<std::filesystem::path> torch_libraries(const std::filesystem::path& torch_folder,
+                                                   bool cuda, const ModuleStore& store) {
+  const std::filesystem::path folder = torch_folder / "lib";
+  refuse_foreign_build(folder, store);
+  std::vector<std::filesystem::path> libraries;
+  for (const char* name : {"libtorch_cpu.so", "libtorch_python.so", "libc10.so"}) {
+    libraries.push_back(folder / name);
+    if (!store.has(libraries.back())) {
+      throw Error(ExitStatus::usage,
+                  fmt::format("this torch is not a release wheel: there is no {}",
+                              printable(libraries.back().string())),
+                  "Install a release wheel (pip install torch), or choose another Python with "
+                  "--python.");
+    }
+  }
+  if (!cuda) return libraries;
+  for (const char* name : {"libtorch_cuda.so", "libc10_cuda.so"}) {
+    if (store.has(folder / name)) libraries.push_back(folder / name);
+  }
+  return libraries;
+}
+
+void keep_names_that_occur(Trace& trace) {
+  std::unordered_set<std::string_view> identifiers;
+  for (const TraceFunction& function : trace.functions) {
+    add_identifiers(function.symbol, identifiers);
+  }
+  Json kept = Json::object();
+  for (const auto& [name, op] : trace.meta["op_names"].items()) {
+    if (identifiers.contains(name) && op.is_string()) kept[name] = op;
+  }
+  trace.meta["op_names"] = std::move(kept);
+}
+
+Json checked_meta(Json meta) {
+  using Type = Json::value_t;
+  constexpr std::array<std::pair<const char*, Type>, 10> kExpected{
+      {{"torch", Type::object},
+       {"op_names", Type::object},
+       {"inputs", Type::array},
+       {"warnings", Type::array},
+       {"backward", Type::boolean},
+       {"device", Type::string},
+       {"python", Type::string},
+       {"op", Type::string},
+       {"call", Type::string},
+       {"torch_folder", Type::string}}};
+  const bool good = meta.is_object() &&
+                    std::all_of(kExpected.begin(), kExpected.end(), [&meta](const auto& expected) {
+                      const auto found = meta.find(expected.first);
+                      return found != meta.end() && found->type() == expected.second;
+                    });
+  if (!good) {
+    throw Error(ExitStatus::failed, "the traced Python sent an unexpected description of itself",
+                kReport);
+  }
+  return meta;
+}
+
+}  // namespace optrace

@@ -1,0 +1,141 @@
+#include "tracer/connection/tracing_orders.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "platform/error.h"
+#include "platform/files/installation.h"
+#include "tracer/connection/kept_generated_code.h"
+#include "tracer/connection/protocol.h"
+#include "tracer/connection/target_description.h"
+#include "tracer/runtime_build/activity_agent.h"
+#include "tracer/trace/trace.h"
+
+namespace optrace {
+namespace {
+
+namespace key = protocol::key;
+using Json = nlohmann::json;
+
+constexpr std::size_t kMaxOtherModules = 16;
+
+Json object_in(Json& message, const char* key) {
+  const auto found = message.find(key);
+  if (found == message.end() || !found->is_object()) {
+    throw Error(ExitStatus::failed,
+                fmt::format("a traced process sent an unexpected value of '{}'", key), kReport);
+  }
+  return std::move(*found);
+}
+
+}  // namespace
+
+TracingOrders::TracingOrders(ProbeSession& session, ProbeMode probes, const DryRun* dry_run,
+                             const std::filesystem::path& root, std::string builds_nothing)
+    : session_(session),
+      probes_(probes),
+      dry_run_(dry_run),
+      builds_nothing_(std::move(builds_nothing)) {
+  if (!root.empty()) session_.modules().look_below(root);
+}
+
+void TracingOrders::plan(const Json& greeting, const FindAgents& find_agents) {
+  const auto torch = greeting.find(key::kTorch);
+  if (torch == greeting.end() || !torch->is_string()) {
+    throw Error(ExitStatus::failed, "a traced process did not send the location of its torch",
+                kReport);
+  }
+  const std::filesystem::path folder = torch->get<std::string>();
+  const ModuleStore& store = session_.modules();
+  plan_nothing(greeting);
+  std::vector<std::filesystem::path> modules = torch_libraries(folder, cuda_, store);
+  if (dry_run_ != nullptr) {
+    const auto& emulated = dry_run_->emulation.libraries;
+    std::ranges::copy_if(emulated, std::back_inserter(modules),
+                         [&store](const auto& library) { return store.has(library); });
+  }
+  const auto others = greeting.find(key::kModules);
+  if (others != greeting.end() && others->is_array() && others->size() <= kMaxOtherModules) {
+    for (const Json& other : *others) {
+      if (other.is_string()) modules.emplace_back(other.get<std::string>());
+    }
+  }
+  plans_ = session_.initial_plans(modules);
+  agents_.ops.missing = builds_nothing_;
+  if (!builds_nothing_.empty()) return;
+  // Resolved once, because a link may be changed before it is followed again.
+  std::error_code error;
+  const auto resolved = std::filesystem::canonical(folder, error);
+  agents_ =
+      find_agents(error ? folder : resolved, cuda_ && records_device_activity(dry_run_ != nullptr));
+}
+
+void TracingOrders::plan_nothing(const Json& greeting) {
+  cuda_ = dry_run_ != nullptr || greeting.value(key::kCuda, Json()) == true;
+}
+
+Json TracingOrders::meta(Json imported, const std::string& call) const {
+  Json meta = object_in(imported, key::kMeta);
+  meta["device"] = cuda_ ? "cuda" : "cpu";
+  meta["op"] = "";
+  meta["call"] = call;
+  meta["inputs"] = Json::array();
+  meta["backward"] = false;
+  meta["warnings"] = Json::array();
+  agents_.add_warnings(meta["warnings"]);
+  meta["probes"] = {{"mode", name_of(probes_)}};
+  return checked_meta(std::move(meta));
+}
+
+Json TracingOrders::record() const {
+  Json plans = Json::array();
+  for (const std::filesystem::path& plan : plans_) plans.push_back(plan.string());
+  Json order = {{key::kOrder, protocol::order::kRecord},
+                {key::kAgent, (library_folder() / "liboptrace_agent.so").string()},
+                {key::kUseJumps, probes_ == ProbeMode::jump},
+                {key::kReturnsPerSite, returns_per_site_},
+                {key::kPlans, std::move(plans)}};
+  order[protocol::key::kTensors] = journal_bytes_;
+  agents_.add_to(order);
+  return order;
+}
+
+std::vector<std::filesystem::path> TracingOrders::files() const {
+  std::vector<std::filesystem::path> files = plans_;
+  files.push_back(library_folder() / "liboptrace_agent.so");
+  return files;
+}
+
+void receive_recording(ProgramConnection& connection, Json& meta) {
+  add_warnings(meta, connection.receive(protocol::message::kRecording, kAnswerLimit));
+}
+
+void add_tables(Json& meta, Json message) {
+  Json tables = object_in(message, key::kMeta);
+  for (const char* const key :
+       {"dispatch_tables", "boxed_kernels", "compilations", "generated_code", "triton_kernels"}) {
+    if (tables.contains(key)) meta[key] = tables[key];
+  }
+  constexpr const char* kTritonKernels = "triton_kernels";
+  if (tables.contains("shortfalls")) {
+    const Json shortfalls = object_in(tables, "shortfalls");
+    if (const auto found = shortfalls.find(kTritonKernels);
+        found != shortfalls.end() && found->is_number_unsigned())
+      note_shortfall(meta, kTritonKernels, found->get<std::uint64_t>());
+  }
+  keep_generated_code(meta);
+}
+
+void add_warnings(Json& meta, const Json& message) {
+  if (message.value(key::kPythonFrames, Json()) == false) note_shortfall(meta, "python_frames_off");
+  const auto found = message.find(key::kWarnings);
+  if (found == message.end() || !found->is_array()) return;
+  for (const Json& warning : *found) {
+    if (warning.is_string()) meta["warnings"].push_back(warning);
+  }
+}
+
+}  // namespace optrace

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "tracer/connection/program_socket.h"
+#include "tracer/connection/target_agents.h"
+#include "tracer/probes/probe_mode.h"
+#include "tracer/probes/probe_session.h"
+#include "tracer/runtime_build/dry_run.h"
+
+namespace optrace {
+
+/// The time that a traced process has for its answer to an order.
+inline constexpr std::chrono::milliseconds kAnswerLimit = std::chrono::seconds(30);
+
+/// The default number of bytes that tracing may take in a process.
+constexpr std::uint64_t kTargetBytes = 64ULL << 20;
+
+/// The number of bytes of the journal of tensors, if one is kept. All op records together have 64
+/// MiB (op_record_store.cpp).
+constexpr std::uint64_t journal_bytes(std::uint64_t target_bytes) {
+  constexpr std::uint64_t kShare = 8;
+  return std::min(target_bytes / kShare, std::uint64_t{40} << 20);
+}
+
+/// The number of these bytes that a process shares with the command for its recording. The rest is
+/// for names of Python functions, which are stored elsewhere and never take more.
+constexpr std::uint64_t region_bytes(std::uint64_t target_bytes) {
+  return target_bytes / 2;
+}
+
+/// Prepares the tracing of a process that has torch: the orders for the process, and the meta of
+/// its trace. The process is not trusted.
+class TracingOrders {
+ public:
+  /// All must outlive this object. `dry_run` is null without a dry run. `root` is the process's
+  /// root folder if it differs from ours. `builds_nothing` has the reasons why nothing may be
+  /// compiled or loaded for the process, as sentences for the trace's warnings; empty if it may.
+  TracingOrders(ProbeSession& session, ProbeMode probes, const DryRun* dry_run,
+                const std::filesystem::path& root = {}, std::string builds_nothing = {});
+
+  /// The recording contains the journal of tensors, of at most `bytes`.
+  void keep_tensors(std::uint64_t bytes) { journal_bytes_ = bytes; }
+
+  /// Returns the agents for a torch, those for devices if wanted.
+  using FindAgents =
+      std::function<TargetAgents(const std::filesystem::path& torch_folder, bool devices)>;
+
+  /// Plans probes and finds the agents for ops and devices, for a process whose first message was
+  /// `greeting` ("torch", "modules", "cuda"). Throws Error, and what `find_agents` throws.
+  void plan(const nlohmann::json& greeting, const FindAgents& find_agents);
+
+  /// The same for a process in which only compilations are recorded: nothing is to be placed.
+  void plan_nothing(const nlohmann::json& greeting);
+
+  /// Limits the number of values that are recorded for each place that calls a function; 0: all.
+  void limit_returns(std::uint32_t per_site) { returns_per_site_ = per_site; }
+
+  /// Returns the trace's meta, made from the process's message "imported". `call` is the program
+  /// that ran. Throws Error(failed).
+  nlohmann::json meta(nlohmann::json imported, const std::string& call) const;
+
+  /// Returns the order to place everything. The region for the recording must be sent with it, as
+  /// the first descriptor.
+  nlohmann::json record() const;
+
+  /// The plans and the agent that the order refers to.
+  std::vector<std::filesystem::path> files() const;
+
+ private:
+  ProbeSession& session_;
+  const ProbeMode probes_;
+  const DryRun* const dry_run_;
+  const std::string builds_nothing_;
+  bool cuda_ = false;
+  std::uint32_t returns_per_site_ = 0;
+  std::uint64_t journal_bytes_ = 0;
+  std::vector<std::filesystem::path> plans_;
+  TargetAgents agents_;
+};
+
+/// Waits for the message "recording", which a process sends once it uses its region. Adds its
+/// "warnings" to meta. Throws Error(failed).
+void receive_recording(ProgramConnection& connection, nlohmann::json& meta);
+
+/// Adds the tables of the message "tables" to meta: the dispatch tables, and what was compiled.
+void add_tables(nlohmann::json& meta, nlohmann::json message);
+
+/// Adds the strings in `message["warnings"]` to meta["warnings"]. Counts a shortfall if
+/// `message["python_frames"]` is false.
+void add_warnings(nlohmann::json& meta, const nlohmann::json& message);
+
+}  // namespace optrace
