@@ -10,12 +10,12 @@
 namespace optrace {
 namespace {
 
-using Place = std::pair<std::string, std::uint64_t>;
+using FileLine = std::pair<std::string, std::uint64_t>;
 using Names = std::set<std::string>;
 
-std::map<Place, Names> names_by_line(const Report& report,
-                                     const std::vector<FusedKernel>& kernels) {
-  std::map<Place, Names> names;
+std::map<FileLine, Names> names_by_line(const Report& report,
+                                        const std::vector<FusedKernel>& kernels) {
+  std::map<FileLine, Names> names;
   for (const OwnLine& line : own_lines(report))
     if (!line.file.empty())
       for (const auto& [name, time] : line.ops) names[{line.file, line.line}].insert(name);
@@ -38,7 +38,7 @@ std::vector<FusedLineChange> fused_line_changes(const Report& first, const Repor
   const std::vector<FusedKernel> after = fused_kernels(second);
   std::vector<FusedLineChange> changes;
   if (before.empty() && after.empty()) return changes;
-  std::map<Place, std::pair<Names, Names>> lines;
+  std::map<FileLine, std::pair<Names, Names>> lines;
   for (auto& [place, names] : names_by_line(first, before)) lines[place].first = std::move(names);
   for (auto& [place, names] : names_by_line(second, after)) lines[place].second = std::move(names);
   for (const auto& [place, names] : lines) {

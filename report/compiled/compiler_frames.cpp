@@ -13,8 +13,8 @@
 namespace optrace {
 namespace {
 
-// The innermost line of the program that leads to a frame's children.
-struct ProgramLine {
+// What leads to a frame's children.
+struct LeadingFrames {
   const Frame* caller = nullptr;  // The innermost Python function that is not torch's.
   std::uint32_t line = 0;         // Of the call that it makes; 0 before that is known.
   const Frame* parent = nullptr;
@@ -31,7 +31,7 @@ bool is_of_program(const Frame& frame) {
 
 // A call that generated code makes has an origin, and the kernel that such a call leads to has all
 // that were fused into it. Of these, only the last is known if an earlier process generated it.
-void note_origin(Frame& frame, const ProgramLine& above, const GeneratedCode& generated) {
+void note_origin(Frame& frame, const LeadingFrames& above, const GeneratedCode& generated) {
   const Frame* const parent = above.parent;
   if (parent == nullptr) return;
   if (parent->layer == Layer::python) {
@@ -62,7 +62,7 @@ void note_ids(Frame& frame, const std::vector<std::string>& ids, bool backward) 
   if (backward) frame.detail.edit()["backward_graph"] = true;
 }
 
-void note_compiling(Frame& frame, const ProgramLine& above, const nlohmann::json& compilations) {
+void note_compiling(Frame& frame, const LeadingFrames& above, const nlohmann::json& compilations) {
   if (above.caller == nullptr) return;
   const std::string_view name = above.caller->name;
   const CallPlace place{.file = above.caller->source->file,
@@ -79,7 +79,7 @@ void note_compiling(Frame& frame, const ProgramLine& above, const nlohmann::json
 
 void note_compilations(Report& report, const GeneratedCode& generated) {
   if (!report.compilations.is_array() && generated.empty()) return;
-  walk_frames(report.roots, ProgramLine{}, [&](Frame& frame, ProgramLine above) {
+  walk_frames(report.roots, LeadingFrames{}, [&](Frame& frame, LeadingFrames above) {
     note_origin(frame, above, generated);
     if (above.caller != nullptr && above.line == 0 && frame.source && frame.source->call_line)
       above.line = *frame.source->call_line;

@@ -154,7 +154,7 @@ std::string listed(const std::vector<Difference>& differences, const TerminalSty
   return text;
 }
 
-std::string fused_lines(const std::vector<FusedLineChange>& changes) {
+std::string fused_line_texts(const std::vector<FusedLineChange>& changes) {
   constexpr std::size_t kMaxNames = 6;
   if (changes.empty()) return {};
   const auto shown = [](const std::vector<std::string>& names) {
@@ -181,7 +181,7 @@ std::string to_text(const Report& first, const Report& second, const Comparison&
     text += "Unknown in a dry run, and not counted as differences:\n";
     text += listed(comparison.not_known, style) + "\n";
   }
-  text += fused_lines(comparison.fused_lines);
+  text += fused_line_texts(comparison.fused_lines);
   text += outcome(comparison);
   if (comparison.passed_over_first + comparison.passed_over_second > 0) {
     text += style.paint(
