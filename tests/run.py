@@ -164,7 +164,7 @@ def main():
         return 0
     run = Run(["ctest", "--test-dir", str(options.build), "--output-on-failure",
                "--resource-spec-file", str(memory_file(options.build, tests).absolute()),
-               "-j", str(options.jobs), *selection], tests)
+               "-j", str(2 * options.jobs), *selection], tests)  # tests/CMakeLists.txt says why.
     timer = None
     if options.until is not None:
         timer = threading.Timer(options.until - time.time(), run.stop)

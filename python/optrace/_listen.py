@@ -125,7 +125,7 @@ def _start_thread(function, *arguments):
 
 
 def _folder():
-    """The folder that `optrace attach` searches (cache_folder() of platform/files/private_folder.cpp).
+    """The folder that `optrace attach` searches, as cache_folder() in platform/files/ finds it.
     Creates it if needed. Raises OSError if that fails or if other users have access to it."""
     own, xdg, home = map(os.environ.get, ("OPTRACE_CACHE_DIR", "XDG_CACHE_HOME", "HOME"))
     if not (own or xdg or home):

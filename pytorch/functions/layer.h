@@ -22,9 +22,9 @@ enum class Layer {
 };
 
 /// The names used in JSON, in the order of Layer.
-inline constexpr std::array<std::string_view, 9> kLayerNames = {
-    "python",  "binding", "dispatcher", "autograd", "kernel",
-    "library", "device",  "runtime",    "compiler"};
+inline constexpr std::array<std::string_view, 9> kLayerNames = {"python",   "binding", "dispatcher",
+                                                                "autograd", "kernel",  "library",
+                                                                "device",   "runtime", "compiler"};
 inline constexpr std::size_t kLayers = kLayerNames.size();
 
 /// Returns the name used in the JSON: "python", "binding", ...

@@ -1,7 +1,7 @@
 """The names in the messages between the command and a traced process.
 
-tracer/connection/protocol.h lists the same names for the other side. This file must be valid in every
-Python version, because a Python that is too old reports its version with it.
+tracer/connection/protocol.h lists the same names for the other side. This file must be valid in
+every Python version, because a Python that is too old reports its version with it.
 """
 
 
