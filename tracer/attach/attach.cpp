@@ -35,6 +35,7 @@
 #include "tracer/attach/text_thread.h"
 #include "tracer/attach/thread_control.h"
 #include "tracer/collect/op_selection.h"
+#include "tracer/connection/device_facts.h"
 #include "tracer/connection/program_socket.h"
 #include "tracer/connection/protocol.h"
 #include "tracer/connection/sealed_copy.h"

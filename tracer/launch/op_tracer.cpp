@@ -27,6 +27,7 @@
 #include "platform/process/child_process.h"
 #include "platform/process/interrupt.h"
 #include "tracer/collect/recorded_trace.h"
+#include "tracer/connection/device_facts.h"
 #include "tracer/connection/kept_generated_code.h"
 #include "tracer/connection/protocol.h"
 #include "tracer/connection/target_agents.h"

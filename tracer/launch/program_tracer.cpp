@@ -34,6 +34,7 @@
 #include "platform/process/interrupt.h"
 #include "platform/process/signal_forwarder.h"
 #include "pytorch/installed/installed_torch.h"
+#include "tracer/connection/device_facts.h"
 #include "tracer/connection/program_socket.h"
 #include "tracer/connection/protocol.h"
 #include "tracer/connection/sealed_copy.h"

@@ -1,16 +1,13 @@
 #include "tracer/runtime_build/activity_agent.h"
 
 #include <cstdlib>
-#include <set>
 #include <string>
 #include <string_view>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "platform/files/cache_folders.h"
 #include "platform/files/installation.h"
-#include "platform/text/json_reader.h"
 #include "pytorch/installed/torch_version.h"
 #include "tracer/device_generator/device_families.h"
 #include "tracer/runtime_build/cuda_headers.h"
@@ -73,18 +70,6 @@ BuiltLibraries find_or_build_activity_agent(const std::filesystem::path& torch_f
   // Tracing CUDA on a torch without it is reported elsewhere.
   if (!version || !version->cuda) return {};
   return find_or_build(activity_agent_description({torch_folder}), progress);
-}
-
-void add_activity_warnings(Trace& trace) {
-  std::set<std::string> reasons;
-  for (const std::string& record : trace.op_records) {
-    const auto json = read_json(record);
-    if (!json.is_object() || json.value("kind", nlohmann::json()) != "activity_missing") continue;
-    const auto why = json.find("why");
-    if (why != json.end() && why->is_string()) reasons.insert(why->get<std::string>());
-  }
-  for (const std::string& reason : reasons) trace.meta["warnings"].push_back(reason);
-  if (!reasons.empty()) note_shortfall(trace.meta, "device_work_missing");
 }
 
 }  // namespace optrace

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "tracer/runtime_build/built_for_torch.h"
-#include "tracer/trace/trace.h"
 
 namespace optrace {
 
@@ -22,8 +21,5 @@ BuiltLibraries find_or_build_activity_agent(const std::filesystem::path& torch_f
 /// Describes it, for the first of some torches with the same major version of CUDA. What is built
 /// serves all of them.
 BuildDescription activity_agent_description(const std::vector<std::filesystem::path>& torches);
-
-/// Adds warnings to a trace for device work that is missing according to its records.
-void add_activity_warnings(Trace& trace);
 
 }  // namespace optrace

@@ -11,10 +11,8 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include "platform/error.h"
-#include "platform/text/json_reader.h"
 #include "pytorch/installed/installed_torch.h"
 #include "pytorch/installed/torch_version.h"
 #include "tracer/emulated_device/gpu_model.h"
@@ -169,30 +167,13 @@ std::optional<DryRun> dry_run_of(const RunningProcess& process) {
   return dry_run;
 }
 
-void describe_dry_run(const DryRun& dry_run, Trace& trace) {
-  const emulated::GpuModel gpu_model = gpu_model_of(dry_run.devices.gpu_model);
-  const std::size_t settings = dry_run.devices.gpu_model.find(',');
-  trace.meta["dry_run"] = {
-      {"arch", gpu_model.arch},
-      {"gpu_model", settings == std::string::npos
-                        ? std::string(gpu_model.name)
-                        : fmt::format("{} with {}", gpu_model.name,
-                                      dry_run.devices.gpu_model.substr(settings + 1))},
-      {"devices", dry_run.devices.count},
-      {"libraries", nlohmann::json::array()}};
-  for (const std::filesystem::path& library : dry_run.emulation.libraries)
-    trace.meta["dry_run"]["libraries"].push_back(library.filename().string());
-  add_not_kept_warning(dry_run.emulation, trace.meta["warnings"]);
-  std::set<std::string> unknown;
-  for (const std::string& record : trace.op_records) {
-    const auto json = read_json(record);
-    if (!json.is_object() || json.value("kind", nlohmann::json()) != "unimplemented") continue;
-    const auto call = json.find("call");
-    if (call != json.end() && call->is_string()) unknown.insert(call->get<std::string>());
-  }
-  for (const std::string& function : unknown)
-    trace.meta["warnings"].push_back(
-        fmt::format("{} is not emulated; calls of it fail.", function));
+DryRun::GpuFacts DryRun::gpu() const {
+  const emulated::GpuModel gpu_model = gpu_model_of(devices.gpu_model);
+  const std::size_t settings = devices.gpu_model.find(',');
+  return {std::string(gpu_model.arch),
+          settings == std::string::npos
+              ? std::string(gpu_model.name)
+              : fmt::format("{} with {}", gpu_model.name, devices.gpu_model.substr(settings + 1))};
 }
 
 }  // namespace optrace

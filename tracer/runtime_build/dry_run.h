@@ -10,7 +10,6 @@
 
 #include "platform/process/running_process.h"
 #include "tracer/runtime_build/emulated_device_build.h"
-#include "tracer/trace/trace.h"
 
 namespace optrace {
 
@@ -44,6 +43,12 @@ struct DryRun {
   BuiltLibraries emulation;
   std::string versions{};  ///< reported_versions()
 
+  struct GpuFacts {
+    std::string arch;   ///< `sm_90`
+    std::string model;  ///< For people: `NVIDIA H100`, or with its settings.
+  };
+  GpuFacts gpu() const;
+
   /// Returns the variables that the process's environment needs in addition to ours. Its children
   /// inherit the dry run.
   std::vector<std::pair<std::string, std::string>> environment() const;
@@ -59,9 +64,5 @@ std::optional<DryRun> prepare_dry_run(const std::filesystem::path& python,
 /// Returns the dry run that a running process belongs to, according to its own environment and
 /// mappings.
 std::optional<DryRun> dry_run_of(const RunningProcess& process);
-
-/// Adds the report's data to a trace's meta: meta["dry_run"], and a warning for each CUDA function
-/// that was called and is not emulated.
-void describe_dry_run(const DryRun& dry_run, Trace& trace);
 
 }  // namespace optrace
