@@ -22,10 +22,10 @@
 #include <unistd.h>
 
 #include "platform/files/private_folder.h"
+#include "target/agent/probes/plan_reader.h"
+#include "target/agent/recording/event_buffer.h"
+#include "target/interface/agent.h"
 #include "tests/agent/plan_builder.h"
-#include "tracer/in_process/agent/interface/agent.h"
-#include "tracer/in_process/agent/probes/plan_reader.h"
-#include "tracer/in_process/agent/recording/event_buffer.h"
 
 namespace {
 

@@ -21,12 +21,12 @@
 #include "platform/files/installation.h"
 #include "platform/files/private_folder.h"
 #include "report/details/known_results.h"
+#include "target/build/op_agent.h"
+#include "target/interface/agent.h"
+#include "target/op_recorder/op_records.h"
 #include "tracer/connection/sealed_copy.h"
 #include "tracer/connection/target_description.h"
-#include "tracer/in_process/agent/interface/agent.h"
-#include "tracer/in_process/op_records/op_records.h"
 #include "tracer/probes/probe_session.h"
-#include "tracer/runtime_build/op_agent.h"
 
 namespace optrace {
 namespace {
@@ -60,7 +60,7 @@ class Library {
   void* handle_;
 };
 
-/// The functions of tracer/in_process/agent/interface/agent.h, loaded from the library.
+/// The functions of target/interface/agent.h, loaded from the library.
 struct Agent {
   explicit Agent(const Library& library) {
     library.find(place, "optrace_agent_place");
@@ -101,7 +101,7 @@ struct Agent {
   decltype(optrace_agent_read_counters)* read_counters = nullptr;
 };
 
-/// The functions of tracer/in_process/op_records/op_records.h, loaded from the library.
+/// The functions of target/op_recorder/op_records.h, loaded from the library.
 struct OpRecorder {
   OpRecorder(const Library& library, const Agent& agent) {
     decltype(optrace_ops_use)* use = nullptr;

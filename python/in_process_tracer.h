@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/exported.h"
+#include "target/build/built_for_torch.h"
 #include "tracer/collect/collector.h"
-#include "tracer/runtime_build/built_for_torch.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {

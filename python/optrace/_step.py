@@ -7,7 +7,7 @@ def step():
 
     Does nothing except under `optrace run --from-step`.
     """
-    # The tracer sets it (tracer/in_process/python/optrace_target/steps.py). getattr() would make an
+    # The tracer sets it (target/python/optrace_target/steps.py). getattr() would make an
     # exception where it is missing.
     mark = vars(sys).get("_optrace_step")
     if mark is not None:

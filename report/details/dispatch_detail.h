@@ -14,7 +14,7 @@
 namespace optrace {
 
 /// Explains why the dispatcher chose a kernel. The input is a trace's op records
-/// (tracer/in_process/op_records/), raw DispatchKeySets and dispatch tables; the output is the keys
+/// (target/op_recorder/), raw DispatchKeySets and dispatch tables; the output is the keys
 /// of a dispatcher frame's detail that docs/report-format.md lists. All input is untrusted; invalid
 /// records, unknown keys and contradictions are skipped.
 class DispatchDetails {

@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <optional>
 
+#include "gpu/build/dry_run.h"
 #include "lookup/layers/layer_survey.h"
 #include "present/hyperlink_format.h"
 #include "pytorch/libraries/backend_name.h"
 #include "report/findings/finding_rules.h"
-#include "tracer/runtime_build/dry_run.h"
 
 namespace optrace {
 namespace {

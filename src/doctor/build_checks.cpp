@@ -4,11 +4,11 @@
 
 #include <fmt/format.h>
 
-#include "tracer/runtime_build/activity_agent.h"
-#include "tracer/runtime_build/built_for_torch.h"
-#include "tracer/runtime_build/dry_run.h"
-#include "tracer/runtime_build/emulated_device_build.h"
-#include "tracer/runtime_build/op_agent.h"
+#include "gpu/build/activity_agent.h"
+#include "gpu/build/dry_run.h"
+#include "gpu/build/emulated_device_build.h"
+#include "target/build/built_for_torch.h"
+#include "target/build/op_agent.h"
 
 namespace optrace {
 namespace {

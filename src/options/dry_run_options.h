@@ -2,8 +2,8 @@
 
 #include <string>
 
+#include "gpu/build/dry_run.h"
 #include "src/command_line/command_line.h"
-#include "tracer/runtime_build/dry_run.h"
 
 namespace optrace {
 

@@ -30,9 +30,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "tracer/in_process/agent/interface/agent.h"
-#include "tracer/in_process/agent/recording/event_buffer.h"
-#include "tracer/in_process/agent/recording/region.h"
+#include "target/agent/recording/event_buffer.h"
+#include "target/agent/recording/region.h"
+#include "target/interface/agent.h"
 
 namespace {
 

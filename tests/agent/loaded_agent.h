@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <dlfcn.h>
 
-#include "tracer/in_process/agent/interface/agent.h"
+#include "target/interface/agent.h"
 
 namespace optrace::test {
 

@@ -13,7 +13,7 @@
 #include <link.h>
 #include <xxhash.h>
 
-#include "tracer/in_process/agent/interface/plan_format.h"
+#include "target/interface/plan_format.h"
 
 namespace optrace::test {
 

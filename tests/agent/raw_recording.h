@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tracer/in_process/agent/interface/recording_format.h"
+#include "target/interface/recording_format.h"
 
 namespace optrace::test {
 

@@ -16,8 +16,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "target/interface/recording_format.h"
 #include "tests/agent/raw_recording.h"
-#include "tracer/in_process/agent/interface/recording_format.h"
 
 namespace optrace::test {
 

@@ -5,9 +5,9 @@
 
 #include <elf.h>
 
+#include "gpu/emulated/device/device.h"
+#include "gpu/emulated/device/device_images.h"
 #include "tests/fuzz/fuzz_input.h"
-#include "tracer/emulated_device/device/device.h"
-#include "tracer/emulated_device/device/device_images.h"
 
 using namespace optrace;
 

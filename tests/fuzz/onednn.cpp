@@ -2,8 +2,8 @@
 // on the user's machine for the installed torch.
 #include <nlohmann/json.hpp>
 
+#include "target/op_recorder/onednn_calls.cpp"  // NOLINT(bugprone-suspicious-include)
 #include "tests/fuzz/fuzz_input.h"
-#include "tracer/in_process/op_records/onednn_calls.cpp"  // NOLINT(bugprone-suspicious-include)
 
 namespace optrace_ops {
 

@@ -5,8 +5,8 @@
 #include <xxhash.h>
 
 #include "platform/elf/branch_targets.h"
+#include "target/agent/probes/plan_reader.h"
 #include "tests/fuzz/fuzz_input.h"
-#include "tracer/in_process/agent/probes/plan_reader.h"
 #include "tracer/probes/probe_plan.h"
 
 using namespace optrace;

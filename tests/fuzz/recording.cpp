@@ -2,8 +2,8 @@
 // corpus.
 #include "tracer/trace/recording.h"
 
+#include "target/interface/recording_format.h"
 #include "tests/fuzz/fuzz_input.h"
-#include "tracer/in_process/agent/interface/recording_format.h"
 
 using namespace optrace;
 

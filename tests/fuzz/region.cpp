@@ -3,9 +3,9 @@
 #include <optional>
 
 #include "platform/files/private_folder.h"
+#include "target/interface/recording_format.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tracer/collect/collector.h"
-#include "tracer/in_process/agent/interface/recording_format.h"
 
 using namespace optrace;
 namespace r = optrace::recording;

@@ -1,5 +1,5 @@
 """list_ops.py TARGET: prints every call of the sweep as JSON. Run by the Python whose torch is
-traced. TARGET is the folder of optrace's own target program (tracer/in_process/python)."""
+traced. TARGET is the folder of optrace's own target program (target/python)."""
 import json
 import sys
 

@@ -53,7 +53,7 @@ def list_calls(python):
     """Returns the calls that this Python's torch offers: {"torch", "calls"}."""
     listed = subprocess.run(
         [python, "-B", REPOSITORY / "tests/sweep/list_ops.py",
-         REPOSITORY / "tracer/in_process/python"], capture_output=True, text=True, check=False)
+         REPOSITORY / "target/python"], capture_output=True, text=True, check=False)
     if listed.returncode != 0:
         raise RuntimeError(listed.stderr[-2000:])
     return json.loads(listed.stdout)

@@ -1,14 +1,14 @@
 """Workloads of PyTorch's own OpInfo database: `op:add`, or `op:add+backward`.
 
 An op is called with its first sample, on the CPU and in float32 if it supports that. The samples
-and the backward pass are those of optrace's own target (tracer/in_process/python).
+and the backward pass are those of optrace's own target (target/python).
 """
 import pathlib
 import sys
 
 import torch
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tracer/in_process/python"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "target/python"))
 
 from optrace_target.call import Backward, Call
 from optrace_target.opinfo import OpInfoDatabase

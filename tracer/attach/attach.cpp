@@ -19,6 +19,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "gpu/build/activity_agent.h"
+#include "gpu/build/dry_run.h"
 #include "platform/error.h"
 #include "platform/files/descriptor.h"
 #include "platform/files/file_trust.h"
@@ -43,8 +45,6 @@
 #include "tracer/connection/target_description.h"
 #include "tracer/connection/tracing_orders.h"
 #include "tracer/probes/probe_session.h"
-#include "tracer/runtime_build/activity_agent.h"
-#include "tracer/runtime_build/dry_run.h"
 
 namespace optrace {
 namespace {

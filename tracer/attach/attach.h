@@ -11,10 +11,10 @@
 
 #include <sys/types.h>
 
+#include "target/build/built_for_torch.h"
 #include "tracer/collect/collector.h"
 #include "tracer/connection/tracing_orders.h"
 #include "tracer/probes/return_sites.h"
-#include "tracer/runtime_build/built_for_torch.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {

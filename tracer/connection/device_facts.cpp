@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/text/json_reader.h"
-#include "tracer/runtime_build/built_for_torch.h"
+#include "target/build/built_for_torch.h"
 
 namespace optrace {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tracer/runtime_build/dry_run.h"
+#include "gpu/build/dry_run.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {

@@ -1,8 +1,8 @@
 #pragma once
 
 // The names in the messages between the command and a traced process: JSON objects, one per line.
-// tracer/in_process/python/optrace_target/protocol.py lists the same names for the other side.
-// tracer/in_process/python/optrace_target/session.py describes the order of the messages for calls
+// target/python/optrace_target/protocol.py lists the same names for the other side.
+// target/python/optrace_target/session.py describes the order of the messages for calls
 // of ops.
 namespace optrace::protocol {
 

@@ -2,10 +2,10 @@
 
 #include <chrono>
 
+#include "gpu/build/activity_agent.h"
+#include "gpu/build/cuda_calls_agent.h"
+#include "target/build/op_agent.h"
 #include "tracer/connection/protocol.h"
-#include "tracer/runtime_build/activity_agent.h"
-#include "tracer/runtime_build/cuda_calls_agent.h"
-#include "tracer/runtime_build/op_agent.h"
 
 namespace optrace {
 

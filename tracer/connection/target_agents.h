@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tracer/runtime_build/built_for_torch.h"
+#include "target/build/built_for_torch.h"
 
 namespace optrace {
 

@@ -6,12 +6,12 @@
 
 #include <fmt/format.h>
 
+#include "gpu/build/activity_agent.h"
 #include "platform/error.h"
 #include "platform/files/installation.h"
 #include "tracer/connection/kept_generated_code.h"
 #include "tracer/connection/protocol.h"
 #include "tracer/connection/target_description.h"
-#include "tracer/runtime_build/activity_agent.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {

@@ -11,11 +11,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "gpu/build/dry_run.h"
 #include "tracer/connection/program_socket.h"
 #include "tracer/connection/target_agents.h"
 #include "tracer/probes/probe_mode.h"
 #include "tracer/probes/probe_session.h"
-#include "tracer/runtime_build/dry_run.h"
 
 namespace optrace {
 

@@ -19,6 +19,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "gpu/build/activity_agent.h"
 #include "platform/elf/processor.h"
 #include "platform/error.h"
 #include "platform/files/descriptor.h"
@@ -26,6 +27,7 @@
 #include "platform/files/private_folder.h"
 #include "platform/process/child_process.h"
 #include "platform/process/interrupt.h"
+#include "target/build/op_agent.h"
 #include "tracer/collect/recorded_trace.h"
 #include "tracer/connection/device_facts.h"
 #include "tracer/connection/kept_generated_code.h"
@@ -34,8 +36,6 @@
 #include "tracer/connection/target_description.h"
 #include "tracer/connection/target_messages.h"
 #include "tracer/probes/probe_session.h"
-#include "tracer/runtime_build/activity_agent.h"
-#include "tracer/runtime_build/op_agent.h"
 #include "tracer/trace/recording.h"
 
 namespace optrace {

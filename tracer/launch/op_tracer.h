@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
+#include "gpu/build/dry_run.h"
 #include "tracer/probes/probe_mode.h"
 #include "tracer/probes/return_sites.h"
-#include "tracer/runtime_build/dry_run.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {

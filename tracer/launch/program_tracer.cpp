@@ -26,6 +26,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "gpu/build/activity_agent.h"
 #include "platform/error.h"
 #include "platform/files/descriptor.h"
 #include "platform/files/installation.h"
@@ -42,7 +43,6 @@
 #include "tracer/connection/target_description.h"
 #include "tracer/connection/tracing_orders.h"
 #include "tracer/probes/probe_session.h"
-#include "tracer/runtime_build/activity_agent.h"
 
 namespace optrace {
 namespace {

@@ -11,11 +11,11 @@
 
 #include <sys/types.h>
 
+#include "gpu/build/dry_run.h"
 #include "tracer/collect/collector.h"
 #include "tracer/connection/tracing_orders.h"
 #include "tracer/probes/probe_mode.h"
 #include "tracer/probes/return_sites.h"
-#include "tracer/runtime_build/dry_run.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {

@@ -12,7 +12,7 @@
 #include "platform/elf/branch_targets.h"
 #include "platform/elf/module_symbols.h"
 #include "platform/files/mapped_file.h"
-#include "tracer/in_process/agent/interface/plan_format.h"
+#include "target/interface/plan_format.h"
 #include "tracer/probes/return_sites.h"
 
 namespace optrace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "platform/elf/module_symbols.h"
-#include "tracer/in_process/agent/interface/plan_format.h"
+#include "target/interface/plan_format.h"
 
 namespace optrace {
 

@@ -21,7 +21,7 @@
 #include "platform/files/whole_file.h"
 #include "platform/process/interrupt.h"
 #include "pytorch/names/function_roles.h"
-#include "tracer/in_process/agent/interface/generated_library.h"
+#include "target/interface/generated_library.h"
 #include "tracer/probes/probe_plan.h"
 #include "tracer/probes/probe_selection.h"
 #include "tracer/probes/process_map.h"

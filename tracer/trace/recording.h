@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "platform/files/mapped_file.h"
-#include "tracer/in_process/agent/interface/recording_format.h"
+#include "target/interface/recording_format.h"
 #include "tracer/trace/python_positions.h"
 #include "tracer/trace/trace.h"
 

@@ -89,5 +89,5 @@ def test_nothing_is_changed_for_later_calls(python, run_program, repository):
             assert state() == before
             print("failed")
         """)
-    result = run_program([python, "-c", program, str(repository / "tracer/in_process/python")])
+    result = run_program([python, "-c", program, str(repository / "target/python")])
     assert (result.returncode, result.stdout, result.stderr) == (0, "failed\n", "")

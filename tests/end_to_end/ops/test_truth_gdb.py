@@ -77,7 +77,7 @@ class Compared:
              "gdb", "-nx", "-batch", "-iex", "set auto-load off",
              "-x", str(truth / "gdb_session.py"),
              "--args", python, "-B", str(truth / "gdb_target"),
-             str(repository / "tracer/in_process/python"),
+             str(repository / "target/python"),
              str(repository / "fixtures/samples"), str(build / "tests/truth/libgdb_markers.so"),
              *cases], timeout=600)
         assert run.returncode == 0 and answer.exists(), run.stdout[-4000:] + run.stderr[-4000:]

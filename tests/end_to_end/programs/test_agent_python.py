@@ -40,7 +40,7 @@ def line_at(table, first_line, minor_version, offset):
 
 
 def sections(path):
-    """Yields the sections of a raw recording (tracer/in_process/agent/interface/
+    """Yields the sections of a raw recording (target/interface/
     recording_format.h), each with its kind."""
     data = path.read_bytes()
     kind, at = None, 48

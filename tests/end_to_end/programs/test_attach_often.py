@@ -99,5 +99,5 @@ assert os.listdir("/proc/self/fd") == before
 
 def test_killed_before_it_takes_its_socket(python, repository, run_program):
     ended = run_program([python, "-c", NOBODY_TAKES_IT,
-                         repository / "tracer/in_process/python/attach.py"])
+                         repository / "target/python/attach.py"])
     assert (ended.returncode, ended.stderr) == (0, "")

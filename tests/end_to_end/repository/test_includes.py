@@ -6,8 +6,8 @@ import re
 import pytest
 
 # A folder includes no headers of those to its right.
-LAYERS = ("platform", "pytorch", "present", "tracer", "indexer", "lookup", "report", "src",
-          "python")
+LAYERS = ("platform", "pytorch", "present", "indexer", "target", "gpu", "tracer", "lookup",
+          "report", "src", "python")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+/[^"/]+)"', re.MULTILINE)
 
 

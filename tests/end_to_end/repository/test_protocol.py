@@ -6,11 +6,11 @@ import re
 import pytest
 
 HEADER = "tracer/connection/protocol.h"
-MODULE = "tracer/in_process/python/optrace_target/protocol.py"
+MODULE = "target/python/optrace_target/protocol.py"
 CPP_GROUPS = {"message": "Message", "order": "Order", "key": "Key"}
 # The folders with code of either side.
 CPP_FOLDERS = ("tracer/launch", "tracer/attach")
-PYTHON_FOLDERS = ("tracer/in_process/python",)
+PYTHON_FOLDERS = ("target/python",)
 
 
 def names_in_header(repository):

@@ -161,13 +161,13 @@ def test_what_a_program_loads_shows_it_only_our_own_symbols(run_program, wheels,
 
 
 def test_the_wheels_have_the_headers_that_replace_missing_ones(repository, wheels):
-    folder = repository / "tracer/emulated_device"
+    folder = repository / "gpu/emulated"
     wanted = {str(path.relative_to(folder))
               for path in (folder / "stand_ins").rglob("*") if path.is_file()}
     assert "stand_ins/nv/target" in wanted
     for path in wheels.values():
         with zipfile.ZipFile(path) as archive:
-            names = {name.partition("/tracer/emulated_device/")[2] for name in archive.namelist()}
+            names = {name.partition("/gpu/emulated/")[2] for name in archive.namelist()}
         assert wanted <= names
 
 

@@ -8,7 +8,7 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-#include "tracer/runtime_build/op_agent.h"
+#include "target/build/op_agent.h"
 
 using namespace optrace;
 using Json = nlohmann::json;

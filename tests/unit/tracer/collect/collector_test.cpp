@@ -13,7 +13,7 @@
 
 #include "platform/error.h"
 #include "platform/files/private_folder.h"
-#include "tracer/in_process/agent/interface/recording_format.h"
+#include "target/interface/recording_format.h"
 
 using namespace optrace;
 

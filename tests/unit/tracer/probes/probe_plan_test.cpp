@@ -14,8 +14,8 @@
 #include "platform/elf/branch_targets.h"
 #include "platform/files/private_folder.h"
 #include "pytorch/names/function_roles.h"
+#include "target/interface/generated_library.h"
 #include "tests/unit/small_library.h"
-#include "tracer/in_process/agent/interface/generated_library.h"
 #include "tracer/probes/probe_selection.h"
 
 using namespace optrace;

@@ -1,0 +1,607 @@
+// cuSPARSE's generic API on emulated devices. Descriptors store their parameters; products and
+// solutions are recorded. The other functions are generated from the header.
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+
+// PyTorch calls the block-sparse functions, which are deprecated.
+#define DISABLE_CUSPARSE_DEPRECATED
+#include <cusparse.h>
+
+#include "gpu/emulated/device/call_values.h"
+#include "gpu/emulated/device/cuda_data_types.h"
+#include "gpu/emulated/device/device.h"
+#include "gpu/emulated/device/enum_names.h"
+
+struct cusparseSpMatDescr {
+  cusparseFormat_t format;
+  std::int64_t rows;
+  std::int64_t columns;
+  std::int64_t nonzeros;
+  cusparseIndexType_t index_type;
+  cudaDataType type;
+  std::int64_t block_rows = 0;  ///< BSR only.
+  std::int64_t block_columns = 0;
+  int batch = 1;
+  std::string fill_mode{};  ///< Set by SpMatSetAttribute.
+  std::string diagonal{};
+};
+
+struct cusparseDnMatDescr {
+  std::int64_t rows;
+  std::int64_t columns;
+  std::int64_t leading_dimension;
+  cudaDataType type;
+  cusparseOrder_t order;
+  int batch = 1;
+};
+
+struct cusparseDnVecDescr {
+  std::int64_t size;
+  cudaDataType type;
+};
+
+struct cusparseSpGEMMDescr {
+  std::int64_t nonzeros = 0;  ///< Of the product.
+};
+
+namespace {
+
+using optrace::emulated::Call;
+using optrace::emulated::put;
+using optrace_ops::JsonText;
+
+// An empty buffer would be valid, but with this size callers that allocate it get a non-null
+// pointer.
+constexpr std::size_t kBufferBytes = 256;
+
+/// Descriptors that have been created and not destroyed yet.
+template <typename Descriptor>
+class Descriptors {
+ public:
+  Descriptor* add(Descriptor* descriptor) {
+    const std::lock_guard lock(mutex_);
+    live_.insert(descriptor);
+    return descriptor;
+  }
+  bool has(const Descriptor* descriptor) {
+    const std::lock_guard lock(mutex_);
+    return live_.count(descriptor) != 0;
+  }
+  cusparseStatus_t destroy(const Descriptor* descriptor) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (live_.erase(descriptor) == 0)
+        return descriptor == nullptr ? CUSPARSE_STATUS_SUCCESS : CUSPARSE_STATUS_INVALID_VALUE;
+    }
+    delete descriptor;
+    return CUSPARSE_STATUS_SUCCESS;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_set<const Descriptor*> live_;
+};
+
+template <typename Descriptor>
+Descriptors<Descriptor>& all() {
+  // Never destroyed, because it is used until the process ends.
+  static auto* const descriptors = new Descriptors<Descriptor>;
+  return *descriptors;
+}
+
+template <typename... Descriptor>
+bool live(const Descriptor*... descriptors) {
+  return (all<Descriptor>().has(descriptors) && ...);
+}
+
+cusparseStatus_t refuse(const char* function, cusparseStatus_t status, const std::string& why) {
+  optrace::emulated::record_refusal(
+      function, why, status, optrace::emulated::enumerator_name<cusparseStatus_t, 0, 8>(status));
+  return status;
+}
+
+std::string format_name(cusparseFormat_t format) {
+  switch (format) {
+    case CUSPARSE_FORMAT_CSR:
+      return "CSR";
+    case CUSPARSE_FORMAT_CSC:
+      return "CSC";
+    case CUSPARSE_FORMAT_COO:
+      return "COO";
+    case CUSPARSE_FORMAT_BSR:
+      return "BSR";
+    default:
+      return std::to_string(format);
+  }
+}
+
+const char* operation_name(cusparseOperation_t operation) {
+  switch (operation) {
+    case CUSPARSE_OPERATION_NON_TRANSPOSE:
+      return "none";
+    case CUSPARSE_OPERATION_TRANSPOSE:
+      return "transpose";
+    case CUSPARSE_OPERATION_CONJUGATE_TRANSPOSE:
+      return "conjugate transpose";
+  }
+  return "unknown";
+}
+
+void put_matrix(JsonText& json, const char* key, const cusparseSpMatDescr& matrix) {
+  json.key(key), json.open('{');
+  put(json, "format", format_name(matrix.format));
+  put(json, "rows", matrix.rows), put(json, "columns", matrix.columns);
+  put(json, "nonzeros", matrix.nonzeros);
+  if (matrix.block_rows > 0) {
+    put(json, "block_rows", matrix.block_rows), put(json, "block_columns", matrix.block_columns);
+  }
+  put(json, "type", optrace::emulated::data_type_name(matrix.type));
+  put(json, "indices", matrix.index_type == CUSPARSE_INDEX_64I ? "int64" : "int32");
+  if (matrix.batch > 1) put(json, "batch", matrix.batch);
+  if (!matrix.fill_mode.empty()) put(json, "fill_mode", matrix.fill_mode);
+  if (!matrix.diagonal.empty()) put(json, "diagonal", matrix.diagonal);
+  json.close('}');
+}
+
+void put_matrix(JsonText& json, const char* key, const cusparseDnMatDescr& matrix) {
+  json.key(key), json.open('{');
+  put(json, "rows", matrix.rows), put(json, "columns", matrix.columns);
+  put(json, "leading_dimension", matrix.leading_dimension);
+  put(json, "order", matrix.order == CUSPARSE_ORDER_ROW ? "row" : "column");
+  put(json, "type", optrace::emulated::data_type_name(matrix.type));
+  if (matrix.batch > 1) put(json, "batch", matrix.batch);
+  json.close('}');
+}
+
+void put_matrix(JsonText& json, const char* key, const cusparseDnVecDescr& vector) {
+  json.key(key), json.open('{');
+  put(json, "size", vector.size);
+  put(json, "type", optrace::emulated::data_type_name(vector.type));
+  json.close('}');
+}
+
+/// Operands A, B and C; `operation_b` is null if there is none.
+template <typename A, typename B, typename C>
+void record(const char* function, cusparseOperation_t operation_a,
+            const cusparseOperation_t* operation_b, const A* a, const B* b, const C* c,
+            cudaDataType compute, std::int64_t algorithm, std::string_view algorithm_name) {
+  if (!optrace::emulated::recording()) return;
+  Call call(function, "library");
+  JsonText& json = call.json();
+  put(json, "operation_a", operation_name(operation_a));
+  if (operation_b != nullptr) put(json, "operation_b", operation_name(*operation_b));
+  put_matrix(json, "a", *a), put_matrix(json, "b", *b), put_matrix(json, "c", *c);
+  put(json, "compute", optrace::emulated::data_type_name(compute));
+  put(json, "algorithm", optrace::emulated::short_name(algorithm_name, "CUSPARSE_", algorithm));
+  call.record();
+}
+
+std::string_view name_of(cusparseSpMMAlg_t algorithm) {
+  return optrace::emulated::enumerator_name<cusparseSpMMAlg_t, 0,
+                                            CUSPARSE_SPMM_BLOCKED_ELL_ALG1 + 1>(algorithm);
+}
+
+std::string_view name_of(cusparseSpMVAlg_t algorithm) {
+  return optrace::emulated::enumerator_name<cusparseSpMVAlg_t, 0, CUSPARSE_SPMV_SELL_ALG1 + 1>(
+      algorithm);
+}
+
+std::string_view name_of(cusparseSpGEMMAlg_t algorithm) {
+  return optrace::emulated::enumerator_name<cusparseSpGEMMAlg_t, 0, CUSPARSE_SPGEMM_ALG3 + 1>(
+      algorithm);
+}
+
+cusparseStatus_t give_buffer_size(std::size_t* bytes) {
+  if (bytes == nullptr) return CUSPARSE_STATUS_INVALID_VALUE;
+  *bytes = kBufferBytes;
+  return CUSPARSE_STATUS_SUCCESS;
+}
+
+/// Checks the supported types ("cusparseSpMM()", table of data types): halves are computed in
+/// float32; bfloat16 requires compute capability 8.0.
+cusparseStatus_t check_types(const char* function, cudaDataType a, cudaDataType b,
+                             cudaDataType compute) {
+  constexpr int kFirstWithBfloat = 80;
+  if (a != b)
+    return refuse(function, CUSPARSE_STATUS_NOT_SUPPORTED,
+                  std::string("types ") + optrace::emulated::data_type_name(a) + " and " +
+                      optrace::emulated::data_type_name(b));
+  if ((a == CUDA_R_16BF || a == CUDA_C_16BF) && optrace::emulated::arch() < kFirstWithBfloat)
+    return refuse(function, CUSPARSE_STATUS_ARCH_MISMATCH, "bfloat16 below sm_80");
+  if ((a == CUDA_R_16F || a == CUDA_R_16BF) && compute != CUDA_R_32F)
+    return refuse(
+        function, CUSPARSE_STATUS_NOT_SUPPORTED,
+        std::string("half precision computed in ") + optrace::emulated::data_type_name(compute));
+  return CUSPARSE_STATUS_SUCCESS;
+}
+
+/// Returns the expected number of elements in the product of two sparse matrices with random
+/// positions. The actual number would be computed on the device.
+std::int64_t expected_nonzeros(const cusparseSpMatDescr& a, const cusparseSpMatDescr& b) {
+  const std::int64_t inner = std::max<std::int64_t>(b.rows, 1);
+  const double products = static_cast<double>(a.nonzeros) * static_cast<double>(b.nonzeros) /
+                          static_cast<double>(inner);
+  const double all = static_cast<double>(a.rows) * static_cast<double>(b.columns);
+  return static_cast<std::int64_t>(std::min(products, all));
+}
+
+/// Records that the host reads a number that depends on the contents of device memory.
+void record_read(const char* function, const char* what, std::int64_t assumed) {
+  Call call(function, "host_read");
+  put(call.json(), "what", what), put(call.json(), "assumed", assumed);
+  call.record();
+}
+
+}  // namespace
+
+extern "C" {
+
+OPTRACE_DEVICE_EXPORT const char* CUSPARSEAPI cusparseGetErrorName(cusparseStatus_t status) {
+  // Static, because the names must live as long as the program.
+  static constexpr const char* kNames[] = {"CUSPARSE_STATUS_SUCCESS",
+                                           "CUSPARSE_STATUS_NOT_INITIALIZED",
+                                           "CUSPARSE_STATUS_ALLOC_FAILED",
+                                           "CUSPARSE_STATUS_INVALID_VALUE",
+                                           "CUSPARSE_STATUS_ARCH_MISMATCH",
+                                           "CUSPARSE_STATUS_MAPPING_ERROR",
+                                           "CUSPARSE_STATUS_EXECUTION_FAILED",
+                                           "CUSPARSE_STATUS_INTERNAL_ERROR",
+                                           "CUSPARSE_STATUS_MATRIX_TYPE_NOT_SUPPORTED",
+                                           "CUSPARSE_STATUS_ZERO_PIVOT",
+                                           "CUSPARSE_STATUS_NOT_SUPPORTED",
+                                           "CUSPARSE_STATUS_INSUFFICIENT_RESOURCES"};
+  return status < 0 || static_cast<std::size_t>(status) >= std::size(kNames) ? "unknown error"
+                                                                             : kNames[status];
+}
+
+OPTRACE_DEVICE_EXPORT const char* CUSPARSEAPI cusparseGetErrorString(cusparseStatus_t status) {
+  return cusparseGetErrorName(status);
+}
+
+// Descriptors
+
+OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseCreateCoo(
+    cusparseSpMatDescr_t* spMatDescr, int64_t rows, int64_t cols, int64_t nnz, void* /*cooRowInd*/,
+    void* /*cooColInd*/, void* /*cooValues*/, cusparseIndexType_t cooIdxType,
+    cusparseIndexBase_t /*idxBase*/, cudaDataType valueType) {
+  if (spMatDescr == nullptr || rows < 0 || cols < 0 || nnz < 0)
+    return CUSPARSE_STATUS_INVALID_VALUE;
+  *spMatDescr = all<cusparseSpMatDescr>().add(
+      new cusparseSpMatDescr{CUSPARSE_FORMAT_COO, rows, cols, nnz, cooIdxType, valueType});
+  return CUSPARSE_STATUS_SUCCESS;
+}
+
+OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
+cusparseCreateCsr(cusparseSpMatDescr_t* spMatDescr, int64_t rows, int64_t cols, int64_t nnz,
+                  void* /*csrRowOffsets*/, void* /*csrColInd*/, void* /*csrValues*/,
+                  cusparseIndexType_t /*csrRowOffsetsType*/, cusparseIndexType_t csrColIndType,
+                  cusparseIndexBase_t /*idxBase*/, cudaDataType valueType) {
+  if (spMatDescr == nullptr || rows < 0 || cols < 0 || nnz < 0)
+    return CUSPARSE_STATUS_INVALID_VALUE;
+  *spMatDescr = all<cusparseSpMatDescr>().add(
+      new cusparseSpMatDescr{CUSPARSE_FORMAT_CSR, rows, cols, nnz, csrColIndType, valueType});
+  return CUSPARSE_STATUS_SUCCESS;
+}
+
+OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseCreateBsr(
+    cusparseSpMatDescr_t* spMatDescr, int64_t brows, int64_t bcols, int64_t bnnz,
+    int64_t rowBlockSize, int64_t colBlockSize, void* /*bsrRowOffsets*/, void* /*bsrColInd*/,
+    void* /*bsrValues*/, cusparseIndexType_t /*bsrRowOffsetsType*/,
+    cusparseIndexType_t bsrColIndType, cusparseIndexBase_t /*idxBase*/, cudaDataType valueType,
+    cusparseOrder_t /*order*/) {
+  if (spMatDescr == nullptr || brows < 0 || bcols < 0 || bnnz < 0 || rowBlockSize < 1 ||
+      colBlockSize < 1)
+    return CUSPARSE_STATUS_INVALID_VALUE;
+  *spMatDescr = all<cusparseSpMatDescr>().add(new cusparseSpMatDescr{
+      CUSPARSE_FORMAT_BSR, brows * rowBlockSize, bcols * colBlockSize,
+      bnnz * rowBlockSize * colBlockSize, bsrColIndType, valueType, rowBlockSize, colBlockSize});
+  return CUSPARSE_STATUS_SUCCESS;
+}
+
+OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
+cusparseDestroySpMat(cusparseConstSpMatDescr_t spMatDescr) {
+  return all<cusparseSpMatDescr>().destroy(spMatDescr);
+}
+
+OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseSpMatGetSize(
+    cusparseConstSpMatDescr_t spMatDescr, int64_t* rows, int64_t* cols, int64_t* nnz) {
+  if (!live(spMatDescr) || rows == nullptr || cols == nullptr || nnz == nullptr)
+    return CUSPARSE_STATUS_INVALID_VALUE;
+  *rows = spMatDescr->rows;
+  *cols = spMatDescr->columns;
+  *nnz = spMatDescr->nonzeros;
+  return CUSPARSE_STATUS_SUCCESS;
+}
+
+OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
+cusparseCsrSetPointers(cusparseSpMatDescr_t spMatDescr, void* /*csrRowOffsets*/,
+                       void* /*csrColInd*/, void* /*csrValues*/) {
+  return live(spMatDescr) ? CUSPARSE_STATUS_SUCCESS : CUSPARSE_STATUS_INVALID_VALUE;
+}
+
+OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
+cusparseCsrSetStridedBatch(cusparseSpMatDescr_t spMatDescr, int batchCount,
+                           int64_t /*offsetsBatchStride*/, int64_t /*columnsValuesBatchStride*/) {
+  if (!live(spMatDescr) || batchCount < 1) return CUSPARSE_STATUS_INVALID_VALUE;
+  spMatDescr->batch = batchCount;
+  return CUSPARSE_STATUS_SUCCESS;
+}
+
+OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
+cusparseSpMatSetAttribute(cusparseSpMatDescr_t spMatDescr, cusparseSpMatAttribute_t attribute,
+                          void* data, size_t dataSize) {
+  if (!live(spMatDescr) || data == nullptr) return CUSPARSE_STATUS_INVALID_VALUE;
+  if (attribute == CUSPARSE_SPMAT_FILL_MODE && dataSize == sizeof(cusparseFillMode_t)) {
+    spMatDescr->fill_mode =
+        *static_cast<const cusparseFillMode_t*>(data) == CUSPARSE_FILL_MODE_LOWER ? "lower"
+                                                                                  : "upper";
+    return CUSPARSE_STATUS_SUCCESS;
+  }
+  if (attribute == CUSPARSE_SPMAT_DIAG_TYPE && dataSize == sizeof(cusparseDiagType_t)) {
+    spMatDescr->diagonal = *static_cast<const cusparseDiagType_t*>(data) == CUSPARSE_DIAG_TYPE_UNIT
+                               ? "unit"
+                               : "non-unit";
+    return CUSPARSE_STATUS_SUCCESS;
+  }
+  return CUSPARSE_STATUS_INVALID_VALUE;
+}
+
+OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
+cusparseCreateDnMat(cusparseDnMatDescr_t* dnMatDescr, int64_t rows, int64_t cols, int64_t ld,
+                    void* /*values*/, cudaDataType valueType, cusparseOrder_t order) {
+  if (dnMatDescr == nullptr || rows < 0 || cols < 0 ||
+      ld < (order == CUSPARSE_ORDER_ROW ? cols : rows))
+    return CUSPARSE_STATUS_INVALID_VALUE;
+  *dnMatDescr =
+      all<cusparseDnMatDescr>().add(new cusparseDnMatDescr{rows, cols, ld, valueType, order});
+  return CUSPARSE_STATUS_SUCCESS;
+}
+
+OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
+cusparseDestroyDnMat(cusparseConstDnMatDescr_t dnMatDescr) {
+  return all<cusparseDnMatDescr>().destroy(dnMatDescr);
+}
+
+OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseDnMatSetStridedBatch(
+    cusparseDnMatDescr_t dnMatDescr, int batchCount, int64_t /*batchStride*/) {
+  if (!live(dnMatDescr) || batchCount < 1) return CUSPARSE_STATUS_INVALID_VALUE;
+  dnMatDescr->batch = batchCount;
+  return CUSPARSE_STATUS_SUCCESS;
+}
+
+OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseCreateDnVec(
+    cusparseDnVecDescr_t* dnVecDescr, int64_t size, void* /*values*/, cudaDataType valueType) {
+  if (dnVecDescr == nullptr || size < 0) return CUSPARSE_STATUS_INVALID_VALUE;
+  *dnVecDescr = all<cusparseDnVecDescr>().add(new cusparseDnVecDescr{size, valueType});
+  return CUSPARSE_STATUS_SUCCESS;
+}
+
+OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
+cusparseDestroyDnVec(cusparseConstDnVecDescr_t dnVecDescr) {
+  return all<cusparseDnVecDescr>().destroy(dnVecDescr);
+}
+
+// Sparse by dense
+
+OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseSpMM_bufferSize(
+    cusparseHandle_t /*handle*/, cusparseOperation_t /*opA*/, cusparseOperation_t /*opB*/,
+    const void* /*alpha*/, cusparseConstSpMatDescr_t matA, cusparseConstDnMatDescr_t matB,
+    const void* /*beta*/, cusparseDnMatDescr_t matC, cudaDataType computeType,
+    cusparseSpMMAlg_t /*alg*/, size_t* bufferSize) {
+  if (!live(matA, matB, matC)) return CUSPARSE_STATUS_INVALID_VALUE;
+  const cusparseStatus_t types =
+      check_types("cusparseSpMM_bufferSize", matA->type, matB->type, computeType);
+  return types == CUSPARSE_STATUS_SUCCESS ? give_buffer_size(bufferSize) : types;
+}
+
+OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
+cusparseSpMM(cusparseHandle_t /*handle*/, cusparseOperation_t opA, cusparseOperation_t opB,
+             const void* /*alpha*/, cusparseConstSpMatDescr_t matA, cusparseConstDnMatDescr_t matB,
+             const void* /*beta*/, cusparseDnMatDescr_t matC, cudaDataType computeType,
+             cusparseSpMMAlg_t alg, void* /*externalBuffer*/) {
+  if (!live(matA, matB, matC)) return CUSPARSE_STATUS_INVALID_VALUE;
+  record("cusparseSpMM", opA, &opB, matA, matB, matC, computeType, alg, name_of(alg));
+  return CUSPARSE_STATUS_SUCCESS;
+}
+
+OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseSpMV_bufferSize(
+    cusparseHandle_t /*handle*/, cusparseOperation_t /*opA*/, const void* /*alpha*/,
+    cusparseConstSpMatDescr_t matA, cusparseConstDnVecDescr_t vecX, const void* /*beta*/,
+    cusparseDnVecDescr_t vecY, cudaDataType computeType, cusparseSpMVAlg_t /*alg*/,
+    size_t* bufferSize) {
+  if (!live(matA, vecX, vecY)) return CUSPARSE_STATUS_INVALID_VALUE;
+  const cusparseStatus_t types =
+      check_types("cusparseSpMV_bufferSize", matA->type, vecX->type, computeType);
+  return types == CUSPARSE_STATUS_SUCCESS ? give_buffer_size(bufferSize) : types;
+}
+
+OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
+cusparseSpMV(cusparseHandle_t /*handle*/, cusparseOperation_t opA, const void* /*alpha*/,
+             cusparseConstSpMatDescr_t matA, cusparseConstDnVecDescr_t vecX, const void* /*beta*/,
+             cusparseDnVecDescr_t vecY, cudaDataType computeType, cusparseSpMVAlg_t alg,
+             void* /*externalBuffer*/) {
+  if (!live(matA, vecX, vecY)) return CUSPARSE_STATUS_INVALID_VALUE;
+  record("cusparseSpMV", opA, nullptr, matA, vecX, vecY, computeType, alg, name_of(alg));
+  return CUSPARSE_STATUS_SUCCESS;
+}
+
+OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseSDDMM_bufferSize(
+    cusparseHandle_t /*handle*/, cusparseOperation_t /*opA*/, cusparseOperation_t /*opB*/,
+    const void* /*alpha*/, cusparseConstDnMatDescr_t matA, cusparseConstDnMatDescr_t matB,
+    const void* /*beta*/, cusparseSpMatDescr_t matC, cudaDataType /*computeType*/,
+    cusparseSDDMMAlg_t /*alg*/, size_t* bufferSize) {
+  return live(matA, matB, matC) ? give_buffer_size(bufferSize) : CUSPARSE_STATUS_INVALID_VALUE;
+}
+
+OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseSDDMM_preprocess(
+    cusparseHandle_t /*handle*/, cusparseOperation_t /*opA*/, cusparseOperation_t /*opB*/,
+    const void* /*alpha*/, cusparseConstDnMatDescr_t matA, cusparseConstDnMatDescr_t matB,
+    const void* /*beta*/, cusparseSpMatDescr_t matC, cudaDataType /*computeType*/,
+    cusparseSDDMMAlg_t /*alg*/, void* /*externalBuffer*/) {
+  return live(matA, matB, matC) ? CUSPARSE_STATUS_SUCCESS : CUSPARSE_STATUS_INVALID_VALUE;
+}
+
+OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
+cusparseSDDMM(cusparseHandle_t /*handle*/, cusparseOperation_t opA, cusparseOperation_t opB,
+              const void* /*alpha*/, cusparseConstDnMatDescr_t matA, cusparseConstDnMatDescr_t matB,
+              const void* /*beta*/, cusparseSpMatDescr_t matC, cudaDataType computeType,
+              cusparseSDDMMAlg_t alg, void* /*externalBuffer*/) {
+  if (!live(matA, matB, matC)) return CUSPARSE_STATUS_INVALID_VALUE;
+  record("cusparseSDDMM", opA, &opB, matA, matB, matC, computeType, alg,
+         alg == CUSPARSE_SDDMM_ALG_DEFAULT ? "CUSPARSE_SDDMM_ALG_DEFAULT" : "");
+  return CUSPARSE_STATUS_SUCCESS;
+}
+
+// Triangular systems
+
+OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseSpSV_bufferSize(
+    cusparseHandle_t /*handle*/, cusparseOperation_t /*opA*/, const void* /*alpha*/,
+    cusparseConstSpMatDescr_t matA, cusparseConstDnVecDescr_t vecX, cusparseDnVecDescr_t vecY,
+    cudaDataType computeType, cusparseSpSVAlg_t /*alg*/, cusparseSpSVDescr_t /*spsvDescr*/,
+    size_t* bufferSize) {
+  if (!live(matA, vecX, vecY)) return CUSPARSE_STATUS_INVALID_VALUE;
+  if (matA->type != computeType)
+    return refuse("cusparseSpSV_bufferSize", CUSPARSE_STATUS_NOT_SUPPORTED,
+                  "types other than the one it is computed in");
+  return give_buffer_size(bufferSize);
+}
+
+OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
+cusparseSpSV_analysis(cusparseHandle_t /*handle*/, cusparseOperation_t opA, const void* /*alpha*/,
+                      cusparseConstSpMatDescr_t matA, cusparseConstDnVecDescr_t vecX,
+                      cusparseDnVecDescr_t vecY, cudaDataType computeType, cusparseSpSVAlg_t alg,
+                      cusparseSpSVDescr_t /*spsvDescr*/, void* /*externalBuffer*/) {
+  if (!live(matA, vecX, vecY)) return CUSPARSE_STATUS_INVALID_VALUE;
+  record("cusparseSpSV_analysis", opA, nullptr, matA, vecX, vecY, computeType, alg, "");
+  return CUSPARSE_STATUS_SUCCESS;
+}
+
+OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseSpSV_solve(
+    cusparseHandle_t /*handle*/, cusparseOperation_t opA, const void* /*alpha*/,
+    cusparseConstSpMatDescr_t matA, cusparseConstDnVecDescr_t vecX, cusparseDnVecDescr_t vecY,
+    cudaDataType computeType, cusparseSpSVAlg_t alg, cusparseSpSVDescr_t /*spsvDescr*/) {
+  if (!live(matA, vecX, vecY)) return CUSPARSE_STATUS_INVALID_VALUE;
+  record("cusparseSpSV_solve", opA, nullptr, matA, vecX, vecY, computeType, alg, "");
+  return CUSPARSE_STATUS_SUCCESS;
+}
+
+OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseSpSM_bufferSize(
+    cusparseHandle_t /*handle*/, cusparseOperation_t /*opA*/, cusparseOperation_t /*opB*/,
+    const void* /*alpha*/, cusparseConstSpMatDescr_t matA, cusparseConstDnMatDescr_t matB,
+    cusparseDnMatDescr_t matC, cudaDataType computeType, cusparseSpSMAlg_t /*alg*/,
+    cusparseSpSMDescr_t /*spsmDescr*/, size_t* bufferSize) {
+  if (!live(matA, matB, matC)) return CUSPARSE_STATUS_INVALID_VALUE;
+  if (matA->type != computeType)
+    return refuse("cusparseSpSM_bufferSize", CUSPARSE_STATUS_NOT_SUPPORTED,
+                  "types other than the one it is computed in");
+  return give_buffer_size(bufferSize);
+}
+
+OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseSpSM_analysis(
+    cusparseHandle_t /*handle*/, cusparseOperation_t opA, cusparseOperation_t opB,
+    const void* /*alpha*/, cusparseConstSpMatDescr_t matA, cusparseConstDnMatDescr_t matB,
+    cusparseDnMatDescr_t matC, cudaDataType computeType, cusparseSpSMAlg_t alg,
+    cusparseSpSMDescr_t /*spsmDescr*/, void* /*externalBuffer*/) {
+  if (!live(matA, matB, matC)) return CUSPARSE_STATUS_INVALID_VALUE;
+  record("cusparseSpSM_analysis", opA, &opB, matA, matB, matC, computeType, alg, "");
+  return CUSPARSE_STATUS_SUCCESS;
+}
+
+OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseSpSM_solve(
+    cusparseHandle_t /*handle*/, cusparseOperation_t opA, cusparseOperation_t opB,
+    const void* /*alpha*/, cusparseConstSpMatDescr_t matA, cusparseConstDnMatDescr_t matB,
+    cusparseDnMatDescr_t matC, cudaDataType computeType, cusparseSpSMAlg_t alg,
+    cusparseSpSMDescr_t /*spsmDescr*/) {
+  if (!live(matA, matB, matC)) return CUSPARSE_STATUS_INVALID_VALUE;
+  record("cusparseSpSM_solve", opA, &opB, matA, matB, matC, computeType, alg, "");
+  return CUSPARSE_STATUS_SUCCESS;
+}
+
+// Sparse by sparse. The caller queries the buffer size without a buffer, then passes one.
+
+OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
+cusparseSpGEMM_createDescr(cusparseSpGEMMDescr_t* descr) {
+  if (descr == nullptr) return CUSPARSE_STATUS_INVALID_VALUE;
+  *descr = all<cusparseSpGEMMDescr>().add(new cusparseSpGEMMDescr);
+  return CUSPARSE_STATUS_SUCCESS;
+}
+
+OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
+cusparseSpGEMM_destroyDescr(cusparseSpGEMMDescr_t descr) {
+  return all<cusparseSpGEMMDescr>().destroy(descr);
+}
+
+OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseSpGEMM_workEstimation(
+    cusparseHandle_t /*handle*/, cusparseOperation_t /*opA*/, cusparseOperation_t /*opB*/,
+    const void* /*alpha*/, cusparseConstSpMatDescr_t matA, cusparseConstSpMatDescr_t matB,
+    const void* /*beta*/, cusparseSpMatDescr_t matC, cudaDataType computeType,
+    cusparseSpGEMMAlg_t /*alg*/, cusparseSpGEMMDescr_t spgemmDescr, size_t* bufferSize1,
+    void* externalBuffer1) {
+  if (!live(matA, matB, matC, spgemmDescr)) return CUSPARSE_STATUS_INVALID_VALUE;
+  const cusparseStatus_t types =
+      check_types("cusparseSpGEMM_workEstimation", matA->type, matB->type, computeType);
+  if (types != CUSPARSE_STATUS_SUCCESS) return types;
+  return externalBuffer1 == nullptr ? give_buffer_size(bufferSize1) : CUSPARSE_STATUS_SUCCESS;
+}
+
+OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseSpGEMM_compute(
+    cusparseHandle_t /*handle*/, cusparseOperation_t opA, cusparseOperation_t opB,
+    const void* /*alpha*/, cusparseConstSpMatDescr_t matA, cusparseConstSpMatDescr_t matB,
+    const void* /*beta*/, cusparseSpMatDescr_t matC, cudaDataType computeType,
+    cusparseSpGEMMAlg_t alg, cusparseSpGEMMDescr_t spgemmDescr, size_t* bufferSize2,
+    void* externalBuffer2) {
+  if (!live(matA, matB, matC, spgemmDescr)) return CUSPARSE_STATUS_INVALID_VALUE;
+  if (externalBuffer2 == nullptr) return give_buffer_size(bufferSize2);
+  matC->nonzeros = expected_nonzeros(*matA, *matB);
+  record("cusparseSpGEMM_compute", opA, &opB, matA, matB, matC, computeType, alg, name_of(alg));
+  record_read("cusparseSpGEMM_compute", "elements of the product", matC->nonzeros);
+  return CUSPARSE_STATUS_SUCCESS;
+}
+
+OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseSpGEMM_copy(
+    cusparseHandle_t /*handle*/, cusparseOperation_t opA, cusparseOperation_t opB,
+    const void* /*alpha*/, cusparseConstSpMatDescr_t matA, cusparseConstSpMatDescr_t matB,
+    const void* /*beta*/, cusparseSpMatDescr_t matC, cudaDataType computeType,
+    cusparseSpGEMMAlg_t alg, cusparseSpGEMMDescr_t spgemmDescr) {
+  if (!live(matA, matB, matC, spgemmDescr)) return CUSPARSE_STATUS_INVALID_VALUE;
+  record("cusparseSpGEMM_copy", opA, &opB, matA, matB, matC, computeType, alg, name_of(alg));
+  return CUSPARSE_STATUS_SUCCESS;
+}
+
+OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
+cusparseXcsrgeam2Nnz(cusparseHandle_t /*handle*/, int m, int n, const cusparseMatDescr_t /*descrA*/,
+                     int nnzA, const int* /*csrSortedRowPtrA*/, const int* /*csrSortedColIndA*/,
+                     const cusparseMatDescr_t /*descrB*/, int nnzB, const int* /*csrSortedRowPtrB*/,
+                     const int* /*csrSortedColIndB*/, const cusparseMatDescr_t /*descrC*/,
+                     int* /*csrSortedRowPtrC*/, int* nnzTotalDevHostPtr, void* /*workspace*/) {
+  if (nnzTotalDevHostPtr == nullptr || m < 0 || n < 0) return CUSPARSE_STATUS_INVALID_VALUE;
+  // The number if no two elements coincide.
+  const std::int64_t together = std::int64_t{nnzA} + nnzB;
+  *nnzTotalDevHostPtr = static_cast<int>(std::min(together, std::int64_t{m} * n));
+  record_read("cusparseXcsrgeam2Nnz", "elements of the sum", *nnzTotalDevHostPtr);
+  return CUSPARSE_STATUS_SUCCESS;
+}
+
+OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
+cusparseXbsrsv2_zeroPivot(cusparseHandle_t /*handle*/, bsrsv2Info_t /*info*/, int* position) {
+  if (position == nullptr) return CUSPARSE_STATUS_INVALID_VALUE;
+  *position = -1;  // -1: no zero pivot.
+  record_read("cusparseXbsrsv2_zeroPivot", "position of a zero pivot", *position);
+  return CUSPARSE_STATUS_SUCCESS;
+}
+
+OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
+cusparseXbsrsm2_zeroPivot(cusparseHandle_t /*handle*/, bsrsm2Info_t /*info*/, int* position) {
+  if (position == nullptr) return CUSPARSE_STATUS_INVALID_VALUE;
+  *position = -1;
+  record_read("cusparseXbsrsm2_zeroPivot", "position of a zero pivot", *position);
+  return CUSPARSE_STATUS_SUCCESS;
+}
+
+}  // extern "C"

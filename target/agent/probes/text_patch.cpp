@@ -1,0 +1,251 @@
+#include "target/agent/probes/text_patch.h"
+
+#include <cerrno>
+#include <climits>
+#include <cstring>
+
+#include <linux/membarrier.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "target/agent/process/threads.h"
+
+namespace optrace::agent {
+
+namespace {
+
+constexpr std::uint8_t kTrap = 0xcc;
+constexpr std::uint8_t kJump = 0xe9;
+constexpr std::uint32_t kJumpSize = 5;
+
+// Makes text writable during its lifetime. It stays executable, since other threads are running in
+// it. One mprotect call for each segment, because the kernel would split the mapping for single
+// pages.
+class WritableText {
+ public:
+  WritableText(const PlanView& plan, const LoadedModule& module) {
+    for (int i = 0; i < module.text_count && error_ == 0; ++i) {
+      const Range range = range_of_probes(plan, module, module.text[i]);
+      if (range.first >= range.last) {
+        continue;
+      }
+      if (mprotect(pointer(range.first), range.last - range.first,
+                   PROT_READ | PROT_WRITE | PROT_EXEC) == 0) {
+        ranges_[count_++] = range;
+      } else {
+        error_ = errno;
+      }
+    }
+    if (error_ != 0) {
+      protect_again();
+    }
+  }
+  ~WritableText() { protect_again(); }
+  WritableText(const WritableText&) = delete;
+  WritableText& operator=(const WritableText&) = delete;
+
+  int error() const { return error_; }
+
+ private:
+  struct Range {
+    std::uint64_t first, last;
+    int protection;
+  };
+
+  static void* pointer(std::uint64_t address) {
+    return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
+  }
+
+  static Range range_of_probes(const PlanView& plan, const LoadedModule& module,
+                               const LoadedModule::Text& text) {
+    Range range{UINT64_MAX, 0, text.protection};
+    for (std::uint32_t i = 0; i < plan.header->probe_count; ++i) {
+      const std::uint64_t entry = plan.probes[i].address + module.bias;
+      if (entry >= text.first && entry < text.last) {
+        range.first = entry < range.first ? page_floor(entry) : range.first;
+        const std::uint64_t end = page_ceiling(entry + kJumpSize);
+        range.last = end > range.last ? end : range.last;
+      }
+    }
+    const std::uint64_t text_end = page_ceiling(text.last);
+    range.last = range.last < text_end ? range.last : text_end;
+    return range;
+  }
+
+  void protect_again() {
+    while (count_ > 0) {
+      const Range& range = ranges_[--count_];
+      mprotect(pointer(range.first), range.last - range.first, range.protection);
+    }
+  }
+
+  Range ranges_[LoadedModule::kMaxTextSegments] = {};
+  int count_ = 0;
+  int error_ = 0;
+};
+
+// Makes all cores discard instructions that they have already fetched. If the kernel lacks this
+// call, the mprotect at the end interrupts every core that runs the process, with the same effect
+// but later.
+void make_cores_refetch() {
+  static bool registered = false;
+  if (!registered) {
+    syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0);
+    registered = true;
+  }
+  syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0);
+}
+
+volatile std::uint8_t* entry_of(const plan::Probe& probe, const LoadedModule& module) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
+  return reinterpret_cast<volatile std::uint8_t*>(probe.address + module.bias);
+}
+
+bool holds(const volatile std::uint8_t* at, const std::uint8_t* bytes, std::uint32_t size) {
+  for (std::uint32_t i = 0; i < size; ++i) {
+    if (at[i] != bytes[i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::int64_t jump_distance(const Slab& slab, std::uint32_t probe, const volatile std::uint8_t* at) {
+  return static_cast<std::int64_t>(slab.address(probe) -
+                                   (reinterpret_cast<std::uint64_t>(at) + kJumpSize));
+}
+
+// Returns the state that the probe at index `place` in address order can get. Its slot must be
+// ready.
+ProbeState judge(const PlanView& plan, std::uint32_t place, const LoadedModule& module,
+                 bool use_jumps, const Slab& slab) {
+  const std::uint32_t index = slab.by_address[place];
+  const plan::Probe& probe = plan.probes[index];
+  const std::uint64_t entry = probe.address + module.bias;
+  if (module.text_around(entry, probe.original_size) == nullptr) {
+    return ProbeState::outside_text;
+  }
+  const bool jump = use_jumps && probe.patch == plan::Patch::jump;
+  if (jump && place + 1 < plan.header->probe_count &&
+      plan.probes[slab.by_address[place + 1]].address - probe.address < kJumpSize) {
+    return ProbeState::overlapping;
+  }
+  if (!holds(entry_of(probe, module), probe.original, probe.original_size)) {
+    return ProbeState::bytes_differ;
+  }
+  if (!jump) {
+    return ProbeState::trap;
+  }
+  const std::int64_t distance = jump_distance(slab, index, entry_of(probe, module));
+  // A trap can use a slot that a jump does not reach.
+  return distance >= INT32_MIN && distance <= INT32_MAX ? ProbeState::jump : ProbeState::trap;
+}
+
+}  // namespace
+
+int place_probes(const PlanView& plan, const LoadedModule& module, Jumps jumps, Slab& slab) {
+  const WritableText writable(plan, module);
+  if (writable.error() != 0) {
+    return -writable.error();
+  }
+  const std::uint32_t probes = plan.header->probe_count;
+  bool any_jump = false;
+  for (std::uint32_t place = 0; place < probes; ++place) {
+    const std::uint32_t i = slab.by_address[place];
+    Slot& slot = slab.slots[i];
+    if (slot.offset != 0) {
+      slot.state = judge(plan, place, module, jumps != Jumps::none, slab);
+      if (slot.state == ProbeState::jump || slot.state == ProbeState::trap) {
+        *entry_of(plan.probes[i], module) = kTrap;
+        any_jump = any_jump || slot.state == ProbeState::jump;
+      }
+    }
+  }
+  if (!any_jump) {
+    return 0;
+  }
+  make_cores_refetch();
+  if (jumps == Jumps::when_safe && !others_make_system_calls()) {
+    for (Slot* slot = slab.slots.data; slot != slab.slots.data + probes; ++slot) {
+      slot->state = slot->state == ProbeState::jump ? ProbeState::trap : slot->state;
+    }
+    return 0;
+  }
+  for (std::uint32_t place = 0; place < probes; ++place) {
+    const std::uint32_t i = slab.by_address[place];
+    if (slab.slots[i].state == ProbeState::jump) {
+      volatile std::uint8_t* const entry = entry_of(plan.probes[i], module);
+      const auto distance = static_cast<std::int32_t>(jump_distance(slab, i, entry));
+      for (std::uint32_t byte = 1; byte < kJumpSize; ++byte) {
+        entry[byte] = static_cast<std::uint8_t>(static_cast<std::uint32_t>(distance) >>
+                                                ((byte - 1) * CHAR_BIT));
+      }
+    }
+  }
+  make_cores_refetch();
+  for (std::uint32_t place = 0; place < probes; ++place) {
+    const std::uint32_t i = slab.by_address[place];
+    if (slab.slots[i].state == ProbeState::jump) {
+      *entry_of(plan.probes[i], module) = kJump;
+    }
+  }
+  make_cores_refetch();
+  return 0;
+}
+
+int remove_probes(const PlanView& plan, const LoadedModule& module, Slab& slab) {
+  const WritableText writable(plan, module);
+  if (writable.error() != 0) {
+    return -writable.error();
+  }
+  const std::uint32_t probes = plan.header->probe_count;
+  bool any_jump = false;
+  for (std::uint32_t place = 0; place < probes; ++place) {
+    const std::uint32_t i = slab.by_address[place];
+    Slot& slot = slab.slots[i];
+    volatile std::uint8_t* const entry = entry_of(plan.probes[i], module);
+    if (slot.state == ProbeState::jump) {
+      const auto distance = static_cast<std::int32_t>(jump_distance(slab, i, entry));
+      std::uint8_t ours[kJumpSize] = {kJump};
+      std::memcpy(ours + 1, &distance, sizeof(distance));
+      if (holds(entry, ours, kJumpSize)) {
+        *entry = kTrap;
+        any_jump = true;
+      } else {
+        slot.state = ProbeState::left_behind;
+      }
+    } else if (slot.state == ProbeState::trap) {
+      if (*entry == kTrap) {
+        *entry = plan.probes[i].original[0];
+        slot.state = ProbeState::unplaced;
+      } else {
+        slot.state = ProbeState::left_behind;
+      }
+    }
+  }
+  if (any_jump) {
+    make_cores_refetch();
+    for (std::uint32_t place = 0; place < probes; ++place) {
+      const std::uint32_t i = slab.by_address[place];
+      if (slab.slots[i].state == ProbeState::jump) {
+        volatile std::uint8_t* const entry = entry_of(plan.probes[i], module);
+        for (std::uint32_t byte = 1; byte < kJumpSize; ++byte) {
+          entry[byte] = plan.probes[i].original[byte];
+        }
+      }
+    }
+    make_cores_refetch();
+    for (std::uint32_t place = 0; place < probes; ++place) {
+      const std::uint32_t i = slab.by_address[place];
+      if (slab.slots[i].state == ProbeState::jump) {
+        *entry_of(plan.probes[i], module) = plan.probes[i].original[0];
+        slab.slots[i].state = ProbeState::unplaced;
+      }
+    }
+  }
+  make_cores_refetch();
+  return 0;
+}
+
+}  // namespace optrace::agent

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "target/agent/recording/region.h"
+
+namespace optrace::agent {
+
+/// Writes the last recording, which must be over, from the agent's own region as a raw recording.
+/// Returns 0, -ENOMEM, or -errno of the failed write.
+int write_recording(int file, const recording::Header& header, Region& region);
+
+/// Writes a section for every loaded module to the region's arena.
+void put_modules(Region& region);
+
+/// Same for the modules loaded since the last call of either function. Returns true if one of them
+/// is linked with PyTorch.
+bool put_new_modules(Region& region);
+
+/// Returns true if a library is loaded that Inductor generated.
+bool has_generated_library();
+
+}  // namespace optrace::agent

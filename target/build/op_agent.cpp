@@ -1,0 +1,163 @@
+#include "target/build/op_agent.h"
+
+#include <array>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "platform/elf/dynamic_symbols.h"
+#include "platform/error.h"
+#include "platform/files/cache_folders.h"
+#include "platform/files/installation.h"
+#include "platform/files/mapped_file.h"
+#include "platform/text/json_reader.h"
+#include "pytorch/installed/torch_version.h"
+
+namespace optrace {
+namespace {
+
+constexpr std::array kOpAgentSources = {
+    "op_records.cpp",   "library_calls.cpp",    "blas_calls.cpp",       "onednn_calls.cpp",
+    "tensor_facts.cpp", "tensor_journal.cpp",   "python_variables.cpp", "saved_variables.cpp",
+    "tensor_swaps.cpp", "python_functions.cpp", "tensor_search.cpp"};
+
+// The libraries of torch that the agent calls.
+constexpr std::array kTorchLibraries = {"libc10.so", "libtorch_cpu.so"};
+
+/// Returns the value of _GLIBCXX_USE_CXX11_ABI that torch was built with, derived from the mangled
+/// std::string in libc10's own functions; nullopt if that is not a torch.
+std::optional<int> string_abi(const std::filesystem::path& torch_folder) {
+  try {
+    const MappedFile library(torch_folder / "lib" / "libc10.so");
+    const auto bytes = library.bytes();
+    const std::string_view text{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+    // c10::Error::Error(c10::SourceLocation, std::string)
+    constexpr std::string_view kConstructor = "_ZN3c105ErrorC2ENS_14SourceLocationE";
+    for (std::size_t at = text.find(kConstructor); at != std::string_view::npos;
+         at = text.find(kConstructor, at + 1)) {
+      const std::string_view rest = text.substr(at + kConstructor.size(), 16);
+      if (rest.starts_with("NSt7__cxx1112ba")) return 1;
+      if (rest.starts_with("Ss")) return 0;
+    }
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+bool has_headers(const std::filesystem::path& torch_folder) {
+  std::error_code error;
+  return std::filesystem::exists(torch_folder / "include" / "ATen" / "record_function.h", error);
+}
+
+BuildContents contents_for(const std::filesystem::path& torch_folder,
+                           const std::filesystem::path& sources) {
+  LibraryToBuild library{.name = "liboptrace_ops.so", .sources = {}};
+  for (const char* const source : kOpAgentSources)
+    library.sources.push_back(sources / "target/op_recorder" / source);
+  BuildContents contents{.includes = {"-isystem", (torch_folder / "include").string()},
+                         .libraries = {std::move(library)}};
+  // Linked, so that the process's own libraries are found: nothing else makes them visible.
+  for (const char* const torch_library : kTorchLibraries)
+    contents.linked_with.push_back((torch_folder / "lib" / torch_library).string());
+  return contents;
+}
+
+/// The rule by which a prebuilt agent fits a torch: the headers that it was compiled with have the
+/// same contents there, and the torch exports all that it imports.
+class PrebuiltRule {
+ public:
+  explicit PrebuiltRule(const std::filesystem::path& torch_folder)
+      : library_folder_(torch_folder / "lib"), hashes_(torch_folder / "include") {}
+
+  std::string misfit(const Prebuilt& prebuilt) {
+    if (hashes_.of(prebuilt.headers) != prebuilt.headers_hash) return "has other headers";
+    try {
+      return missing_symbol(prebuilt.imports);
+    } catch (const std::exception& error) {
+      return fmt::format("can't be compared ({})", error.what());
+    }
+  }
+
+ private:
+  std::string missing_symbol(const std::vector<std::string>& imports) const {
+    std::set<std::string> wanted(imports.begin(), imports.end());
+    for (const char* const library : kTorchLibraries) {
+      const DynamicExports exports = find_exports(library_folder_ / library, wanted);
+      if (exports.soname != library) return fmt::format("needs a library named {}", library);
+      for (const std::string& name : exports.found) wanted.erase(name);
+    }
+    return wanted.empty() ? "" : fmt::format("needs a function named {}", *wanted.begin());
+  }
+
+  std::filesystem::path library_folder_;
+  HeaderHashes hashes_;
+};
+
+}  // namespace
+
+BuildDescription op_agent_description(int abi) {
+  return {
+      .lacks =
+          "The trace lacks op records: arguments, results, and why the dispatcher chose a kernel.",
+      .progress = "compiling the op-record agent for this torch, once",
+      .building = "Compiling the op-record agent",
+      .cache = cache_folders::kOpAgents,
+      .sources = data_folder() / "op_records",
+      // Newer torch needs C++20; a compiler without it may still build for an older torch.
+      .standards = {"-std=c++20", "-std=c++17"},
+      .compile_flags = {"-O2", "-fPIC", "-fvisibility=hidden", "-DNDEBUG",
+                        fmt::format("-D_GLIBCXX_USE_CXX11_ABI={}", abi)},
+      .link_flags = {"-shared", "-Wl,-z,nodelete", "-Wl,-z,now", "-Wl,--no-as-needed"},
+  };
+}
+
+BuildDescription op_agent_description(const std::filesystem::path& torch_folder) {
+  const auto version = read_torch_version(torch_folder);
+  const auto abi = string_abi(torch_folder);
+  BuildDescription build = op_agent_description(abi.value_or(1));
+  build.torch_folder = torch_folder;
+  if (!version || !abi || !has_headers(torch_folder)) {
+    build.obstacle = [torch_folder] {
+      return fmt::format(
+          "{} has no C++ headers, or those of another version: install a release wheel of torch.",
+          torch_folder.string());
+    };
+    return build;
+  }
+  build.key = {version->text};
+  build.misfit = [rule = std::make_shared<PrebuiltRule>(torch_folder)](const Prebuilt& prebuilt) {
+    return rule->misfit(prebuilt);
+  };
+  build.contents = [torch_folder, sources = build.sources](const auto&) {
+    return contents_for(torch_folder, sources);
+  };
+  return build;
+}
+
+BuiltLibraries find_or_build_op_agent(const std::filesystem::path& torch_folder,
+                                      const BuildProgress& progress) {
+  return find_or_build(op_agent_description(torch_folder), progress);
+}
+
+std::vector<std::string> recorded_ops(const std::vector<std::string>& op_records) {
+  std::set<std::string> ops;
+  for (const std::string& record : op_records) {
+    const auto json = read_json(record);
+    if (!json.is_object()) continue;
+    const auto op = json.find("op");
+    const auto schema = json.find("schema");
+    if (op != json.end() && op->is_string() && schema != json.end() && schema->is_string())
+      ops.insert(op->get<std::string>());
+  }
+  return {ops.begin(), ops.end()};
+}
+
+}  // namespace optrace
