@@ -4,6 +4,7 @@ import os
 import pathlib
 import shutil
 import sys
+import tempfile
 import textwrap
 
 import pytest
@@ -661,8 +662,15 @@ def test_the_build_is_installed_as_it_is(build, python, repository, run_program,
     assert mark.exists()
 
 
+@pytest.fixture
+def build_beside(repository):
+    """A folder for a build, which git ignores."""
+    with tempfile.TemporaryDirectory(prefix="build-", dir=repository) as folder:
+        yield pathlib.Path(folder)
+
+
 @pytest.mark.verify
-def test_pip_installs_it(optrace, python, repository, run_program, tmp_path):
+def test_pip_installs_it(optrace, python, repository, build_beside, run_program, tmp_path):
     venv = tmp_path / "venv"
     # A user's environment, without this shell's settings for bytecode.
     environment = {name: value for name, value in os.environ.items()
@@ -670,10 +678,11 @@ def test_pip_installs_it(optrace, python, repository, run_program, tmp_path):
     # The compiler and the flags of this build, so that ccache has its objects. A compiler's name is
     # a part of ccache's key, and scikit-build-core's default is g++.
     environment["CXX"] = "c++"
-    # Sources that CMake generates lie in the build's folder, whose name is not in the key.
-    environment["CCACHE_BASEDIR"] = str(tmp_path / "build")
+    # Sources that CMake generates lie in the build's folder, whose name is not in the key. ccache 4.7
+    # makes the repository's path relative, too, so that folder is beside that of this build.
+    environment["CCACHE_BASEDIR"] = str(build_beside)
     same_flags = ["--config-settings=cmake.define.OPTRACE_WARNINGS_ARE_ERRORS=ON",
-                  f"--config-settings=build-dir={tmp_path / 'build'}"]
+                  f"--config-settings=build-dir={build_beside}"]
     if shutil.which("ccache"):
         same_flags.append("--config-settings=cmake.define.CMAKE_CXX_COMPILER_LAUNCHER=ccache")
 
