@@ -678,8 +678,8 @@ def test_pip_installs_it(optrace, python, repository, build_beside, run_program,
     # The compiler and the flags of this build, so that ccache has its objects. A compiler's name is
     # a part of ccache's key, and scikit-build-core's default is g++.
     environment["CXX"] = "c++"
-    # Sources that CMake generates lie in the build's folder, whose name is not in the key. ccache 4.7
-    # makes the repository's path relative, too, so that folder is beside that of this build.
+    # Sources that CMake generates lie in the build's folder, whose name is not in the key. ccache
+    # 4.7 makes the repository's path relative, too, so that folder is beside that of this build.
     environment["CCACHE_BASEDIR"] = str(build_beside)
     same_flags = ["--config-settings=cmake.define.OPTRACE_WARNINGS_ARE_ERRORS=ON",
                   f"--config-settings=build-dir={build_beside}"]

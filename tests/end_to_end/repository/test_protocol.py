@@ -9,7 +9,7 @@ HEADER = "tracer/connection/protocol.h"
 MODULE = "target/python/optrace_target/protocol.py"
 CPP_GROUPS = {"message": "Message", "order": "Order", "key": "Key"}
 # The folders with code of either side.
-CPP_FOLDERS = ("tracer/launch", "tracer/attach")
+CPP_FOLDERS = ("tracer/connection", "tracer/launch", "tracer/attach")
 PYTHON_FOLDERS = ("target/python",)
 
 
