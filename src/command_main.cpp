@@ -81,7 +81,6 @@ int run(int argument_count, char** arguments) {
   optrace::add_source_command(app);
   optrace::add_cache_command(app);
   optrace::add_doctor_command(app);
-  optrace::add_tags_command(app);
   optrace::add_lsp_command(app);
   optrace::add_mcp_command(app);
   optrace::add_completions_command(app);

@@ -12,7 +12,6 @@
 
 #include <fmt/format.h>
 
-#include "platform/text/printable_text.h"
 #include "present/dot_text.h"
 #include "present/line_text.h"
 #include "report/model/frame_name.h"
@@ -65,25 +64,6 @@ PathGraph graph_of(const Report& report) {
   return graph;
 }
 
-// Returns the content of a quoted string of Mermaid, in which HTML and Markdown have a meaning.
-std::string mermaid_text(std::string_view text) {
-  std::string escaped;
-  for (const char c : printable(text)) {
-    const bool plain = static_cast<unsigned char>(c) >= 0x80 || (c >= '0' && c <= '9') ||
-                       (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
-                       std::string_view(" .:/,_-()").find(c) != std::string_view::npos;
-    if (plain)
-      escaped += c;
-    else
-      escaped += fmt::format("#{};", static_cast<int>(c));
-  }
-  return escaped;
-}
-
-std::string times(std::uint64_t calls) {
-  return calls == 1 ? "" : fmt::format("×{}", calls);
-}
-
 }  // namespace
 
 void to_dot(const Report& report, OutputSink& sink) {
@@ -99,29 +79,9 @@ void to_dot(const Report& report, OutputSink& sink) {
   }
   for (const auto& [ends, calls] : graph.edges) {
     sink.print("  n{} -> n{}", ends.first, ends.second);
-    sink.write(calls == 1 ? ";\n" : fmt::format(" [label=\"{}\"];\n", times(calls)));
+    sink.write(calls == 1 ? ";\n" : fmt::format(" [label=\"×{}\"];\n", calls));
   }
   sink.write("}\n");
-}
-
-void to_mermaid(const Report& report, OutputSink& sink) {
-  const PathGraph graph = graph_of(report);
-  sink.write("flowchart TD\n");
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    const GraphNode& node = graph.nodes[i];
-    sink.print("  n{}[\"{}{}{}\"]:::{}\n", i, mermaid_text(node.name),
-               node.place.empty() ? "" : "<br>", mermaid_text(node.place), name_of(node.layer));
-  }
-  for (const auto& [ends, calls] : graph.edges) {
-    if (calls == 1)
-      sink.print("  n{} --> n{}\n", ends.first, ends.second);
-    else
-      sink.print("  n{} -->|\"{}\"| n{}\n", ends.first, times(calls), ends.second);
-  }
-  for (std::size_t layer = 0; layer < kColours.size(); ++layer) {
-    sink.print("  classDef {} fill:{},color:#000\n", name_of(static_cast<Layer>(layer)),
-               kColours[layer]);
-  }
 }
 
 }  // namespace optrace

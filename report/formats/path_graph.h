@@ -11,7 +11,4 @@ namespace optrace {
 /// Writes the graph for Graphviz.
 void to_dot(const Report& report, OutputSink& sink);
 
-/// Writes the graph for Mermaid, which GitHub shows in Markdown. Mermaid draws at most 500 edges.
-void to_mermaid(const Report& report, OutputSink& sink);
-
 }  // namespace optrace

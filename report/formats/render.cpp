@@ -75,9 +75,6 @@ void render(const Report& report, ReportFormat format, const ReportTextOptions& 
     case ReportFormat::dot:
       to_dot(report, sink);
       break;
-    case ReportFormat::mermaid:
-      to_mermaid(report, sink);
-      break;
     case ReportFormat::sqlite:
       to_sqlite(report, sink);
       break;

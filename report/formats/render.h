@@ -21,7 +21,6 @@ enum class ReportFormat {
   folded,
   speedscope,
   dot,
-  mermaid,
   sqlite,
   html,
   perfetto,
@@ -30,9 +29,9 @@ enum class ReportFormat {
 };
 
 /// The names of the formats for the user, in the order of the enum.
-inline constexpr std::array<const char*, 13> kReportFormats = {
-    "text",    "summary", "json", "csv",      "folded", "speedscope", "dot",
-    "mermaid", "sqlite",  "html", "perfetto", "gdb",    "dispatch"};
+inline constexpr std::array<const char*, 12> kReportFormats = {
+    "text", "summary", "json", "csv",      "folded", "speedscope",
+    "dot",  "sqlite",  "html", "perfetto", "gdb",    "dispatch"};
 
 inline const char* name_of(ReportFormat format) {
   return kReportFormats[static_cast<std::size_t>(format)];

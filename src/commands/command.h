@@ -60,9 +60,6 @@ void add_cache_command(Command& app);
 /// `optrace doctor`: checks what optrace needs.
 void add_doctor_command(Command& app);
 
-/// `optrace tags`: writes a tags file for editors.
-void add_tags_command(Command& app);
-
 /// `optrace lsp`: serves an editor.
 void add_lsp_command(Command& app);
 

@@ -41,7 +41,7 @@ void require_result_types(const Index& torch) {
 }
 
 ObservedCall observed_call(const BackendQuestion& question, const Report& report) {
-  ReturnedInCalls returned(report, question.op);
+  const ReturnedInCalls returned(report, question.op);
   if (returned.calls() == 0)
     throw Error(ExitStatus::usage,
                 fmt::format("{} has no call of {}", printable(question.call), question.op),

@@ -201,10 +201,10 @@ void add_output_options(Command& app, OutputOptions& options) {
            options.asked_format = static_cast<ReportFormat>(found - kReportFormats.begin());
          },
          "text (the tree), summary (one screen about a program),\njson (schema optrace.report/1), "
-         "csv (the ops), folded or\nspeedscope (flame graphs), dot or mermaid (the calls as "
-         "a\ngraph), sqlite (a database for queries of your own),\nhtml (one interactive page), "
-         "perfetto (each call on a time\naxis), gdb (breakpoints on each step),\n"
-         "dispatch (as TORCH_SHOW_DISPATCH_TRACE prints it)")
+         "csv (the ops), folded or\nspeedscope (flame graphs), dot (the calls as a graph),\n"
+         "sqlite (a database for queries of your own), html (one\ninteractive page), "
+         "perfetto (each call on a time axis), gdb\n(breakpoints on each step), dispatch (as\n"
+         "TORCH_SHOW_DISPATCH_TRACE prints it)")
       .one_of({kReportFormats.begin(), kReportFormats.end()})
       .type_name("FORMAT")
       .default_text(kReportFormats[static_cast<std::size_t>(options.usual_format)]);

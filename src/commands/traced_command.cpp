@@ -18,7 +18,7 @@ namespace {
 // Commands that trace nothing.
 constexpr auto kOtherCommands = std::to_array<std::string_view>(
     {"locate", "explain", "layers", "report", "merge", "compare", "source", "check", "findings",
-     "attach", "cache", "doctor", "lsp", "mcp", "tags", "completions"});
+     "attach", "cache", "doctor", "lsp", "mcp", "completions"});
 
 /// Redirects standard output to standard error during its lifetime.
 class OutputToError {

@@ -1,10 +1,8 @@
-"""`optrace lsp` answers pygls's client, and `optrace tags` writes a file that vim follows."""
+"""`optrace lsp` answers pygls's client."""
 import asyncio
 import itertools
 import json
-import os
 import pathlib
-import shutil
 import subprocess
 
 import pytest
@@ -215,40 +213,3 @@ def test_what_is_not_the_protocol_is_refused(optrace, python, sent, reason):
     answers, status, errors = exchange(optrace, python, sent)
     assert (answers, status) == ([], USAGE)
     assert reason in errors and "docs/editors.md" in errors
-
-
-def test_tags_lead_to_definitions(optrace, python, source, tmp_path):
-    file = tmp_path / "tags"
-    # In its own cache, there is no generated code.
-    result = optrace("tags", "--python", python, "--source", source, cwd=tmp_path,
-                     environment={"OPTRACE_CACHE_DIR": tmp_path / "cache"})
-    assert (result.returncode, result.stderr) == (0, "")
-    lines = file.read_text().splitlines()
-    assert result.stdout == f"tags: {len(lines) - 4:,} tags\n"
-    assert lines[4:] == sorted(lines[4:], key=lambda line: line.split("\t")[0])
-    tags = {}
-    for line in lines[4:]:
-        name, place, number, *_ = line.split("\t")
-        tags.setdefault(name, []).append((pathlib.Path(place), int(number.removesuffix(';"'))))
-    for name in ("matmul", "torch.matmul", "aten::matmul", "torch.Tensor.add_", "add_"):
-        assert name in tags, name
-    for name, word in (("matmul", "matmul"), ("torch.nn.functional.gelu", "gelu"),
-                       ("add_", "add_")):
-        text, number = tags[name][0][0].read_text().splitlines(), tags[name][0][1]
-        assert tags[name][0][0].is_relative_to(source)
-        assert word in " ".join(text[number - 1:number + 2])
-    if vim := shutil.which("vim"):
-        commands = ["+tag torch.matmul", "+put =expand('%:p')", "+%print", "+quit!"]
-        shown = subprocess.run([vim, "-es", "-u", "NONE", *commands], cwd=tmp_path, text=True,
-                               capture_output=True, timeout=600).stdout
-        assert str(tags["torch.matmul"][0][0]) in shown
-
-
-def test_a_tags_file_of_others_is_kept(optrace, python, tmp_path):
-    file = tmp_path / "tags"
-    file.write_text("main\tmain.c\t1\n")
-    result = optrace("tags", "--python", python, cwd=tmp_path)
-    assert result.returncode == USAGE and "optrace did not write" in result.stderr
-    assert file.read_text() == "main\tmain.c\t1\n"
-    wrong = optrace("tags", "--source", tmp_path, "-o", tmp_path / "other", "--python", python)
-    assert wrong.returncode == USAGE and os.listdir(tmp_path) == ["tags"]

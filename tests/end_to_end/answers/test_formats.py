@@ -14,7 +14,6 @@ import pytest
 
 from attach_target import Target
 from kept_traces import PLACE, without_place
-from mermaid_in_browser import drawn_by_mermaid
 from perfetto_ui import opened_trace
 
 USAGE = 2
@@ -106,11 +105,14 @@ def test_a_program_is_shown_on_a_screen_and_its_trace_is_kept(optrace, training)
     assert any(re.fullmatch(r"recorded    \S+ m?s, [\d,]+ events; optrace's own process used "
                             r"\S+ m?s of processor time", line) for line in lines)
     # The model's line also has the time of the derivatives, which backward() computes.
-    for place, op in (("train.py:6 ", "aten::linear"), ("train.py:6 ", "AddmmBackward0"),
-                      ("train.py:7 ", "aten::ones_like"), ("train.py:8 ", "aten::add_")):
-        assert any(f"  {place}<module>" in line and op in line for line in lines), (place, lines)
-    assert any(" aten::addmm  sgemm_  float32 " in line for line in lines)
+    for place, op in (("train.py:6", "aten::linear"), ("train.py:6", "AddmmBackward0"),
+                      ("train.py:7", "aten::ones_like"), ("train.py:8", "aten::add_")):
+        assert any(f"  {place} <module>" in line for line in lines), (place, lines)
+        # Which ops are among the slowest, and shown there, differs from run to run.
+        assert op in optrace("report", kept, "--format", "text", "--under", place).stdout
     assert any("BLAS/LAPACK  sgemm_" in line for line in lines)
+    of_op = optrace("report", kept, "--format", "summary", "--ops", "addmm").stdout
+    assert " aten::addmm  sgemm_  float32 " in of_op
 
     assert kept.name == "train.trace" and stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
     summary = optrace("report", kept).stdout.splitlines()
@@ -143,7 +145,7 @@ def test_a_part_of_a_program_is_shown_in_every_format(optrace, training):
     assert below.keys() > ops("--under", "aten::linear", "--depth", 2).keys()
     assert ops("--min-time", "1000s") == {} and ops("--min-time", "1ns") == everything
     assert len(ops("--top", 3)) < len(everything)
-    for name in ("text", "summary", "json", "folded", "speedscope", "dot", "mermaid"):
+    for name in ("text", "summary", "json", "folded", "speedscope", "dot"):
         part = optrace("report", trace, "--format", name, "--under", "train.py:8")
         assert part.returncode == 0 and "lerp" not in part.stdout and "addmm" not in part.stdout
     for options, complaint in ((["--under", "train.py:99"], "nothing in the trace matches"),
@@ -156,17 +158,11 @@ def test_a_part_of_a_program_is_shown_in_every_format(optrace, training):
         assert refused.stdout == ""
 
 
-def test_graphviz_and_mermaid_draw_the_calls(rendered):
+def test_graphviz_draws_the_calls(rendered):
     drawn = subprocess.run(["dot", "-Tplain"], input=rendered("dot"), capture_output=True,
                            text=True, check=True)
     assert not drawn.stderr
     assert "dnnl_primitive_execute" in drawn.stdout
-    nodes = [line for line in drawn.stdout.splitlines() if line.startswith("node ")]
-    edges = [line for line in drawn.stdout.splitlines() if line.startswith("edge ")]
-    drawn = drawn_by_mermaid(rendered("mermaid"))
-    assert drawn["type"].startswith("flowchart")
-    assert (len(drawn["labels"]), drawn["edges"]) == (len(nodes), len(edges))
-    assert any("dnnl_primitive_execute" in label for label in drawn["labels"])
 
 
 def test_an_unknown_format(optrace, trace):

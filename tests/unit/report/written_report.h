@@ -61,10 +61,6 @@ inline std::string to_dot(const Report& report) {
   return written([&](OutputSink& sink) { to_dot(report, sink); });
 }
 
-inline std::string to_mermaid(const Report& report) {
-  return written([&](OutputSink& sink) { to_mermaid(report, sink); });
-}
-
 inline std::string to_html_page(const Report& report, const PageOptions& options,
                                 const FindingOptions& findings) {
   return written([&](OutputSink& sink) { to_html_page(report, options, findings, sink); });

@@ -235,7 +235,6 @@ TEST_CASE("text marks approximate lines, and shows no unknown one", "[lines]") {
                        Contains("Roll.cpp:~40") && Contains("Roll.cpp:~20") &&
                        Contains("called at :~44") && !Contains("Roll.cpp:0"));
   CHECK_THAT(to_dot(report), Contains("Roll.cpp:~40") && !Contains("Roll.cpp:0"));
-  CHECK_THAT(to_mermaid(report), !Contains("Roll.cpp:40"));
   const SmallIndex checkout("2.6.0", "");
   CHECK_THAT(to_text(report_with(checkout), {}),
              Contains("the commit that was traced; ~ marks approximate ones"));
