@@ -87,6 +87,7 @@ def explained(ops, build, python, tmp_path_factory):
             answer = json.loads(line)
             answers[answer["asked"]] = {
                 "signature": answer["signature"],
+                "keys": [entry["key"] for entry in answer["dispatch"]],
                 "dispatch": [{name: entry[name] for name in ("key", "reason", "fallthrough")}
                              for entry in answer["dispatch"] if entry["key"] in RUNTIME_KEYS]}
     return answers
@@ -150,6 +151,13 @@ def test_dispatch_tables_are_the_wheels(explained, truth, each):
     total = right + sum(classes.values())
     assert total > 60000 // each
     assert right >= 0.99 * total, f"{right} of {total} entries are right\n{report}"
+
+
+def test_dispatch_tables_have_all_keys_in_the_dispatchers_order(explained, truth):
+    """torch leaves out keys without a kernel."""
+    for name, want in truth.items():
+        keys = [key for key in explained[name]["keys"] if key in want["table"]]
+        assert keys == list(want["table"]), name
 
 
 def path_names(answer, device, library):

@@ -36,6 +36,24 @@ def memory():
             "copied on the device": there.clone().cpu().sum().item()}
 
 
+def pool():
+    """Returns the bytes that the default pool has in use: before, with and after an allocation."""
+    runtime = ctypes.CDLL("libcudart.so." + torch.version.cuda.split(".")[0])
+    held, pointer, value = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64()
+    assert runtime.cudaDeviceGetDefaultMemPool(ctypes.byref(held), 0) == 0
+
+    def used():
+        current = 7  # cudaMemPoolAttrUsedMemCurrent
+        assert runtime.cudaMemPoolGetAttribute(held, current, ctypes.byref(value)) == 0
+        return value.value
+
+    seen = [used()]
+    assert runtime.cudaMallocAsync(ctypes.byref(pointer), ctypes.c_size_t(3000), None) == 0
+    seen.append(used())
+    assert runtime.cudaFreeAsync(pointer, None) == 0
+    return [*seen, used()]
+
+
 def contents():
     """Reads memory after kernels. PyTorch's allocator reuses memory that contained sevens."""
     def held(values, **options):
@@ -365,8 +383,9 @@ def main():
             "unknown function": ctypes.CDLL("libcuda.so.1").cuGetProcAddress(
                 b"cuNoSuchFunction", ctypes.byref(ctypes.c_void_p()), 12000, ctypes.c_uint64(0))}
     if len(sys.argv) > 1:
-        seen.update(memory=memory(), contents=contents(), streams=streams(), graphs=graphs(),
-                    devices=devices(), threads=threads(), kernels=kernels(sys.argv[1]))
+        seen.update(memory=memory(), pool=pool(), contents=contents(), streams=streams(),
+                    graphs=graphs(), devices=devices(), threads=threads(),
+                    kernels=kernels(sys.argv[1]))
     print(json.dumps(seen))
 
 

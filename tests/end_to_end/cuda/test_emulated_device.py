@@ -52,6 +52,7 @@ def check_memory(memory, unit):
 def test_memory(usual):
     check_memory(usual["memory"], 2 * MIB)
     assert usual["memory"]["total"] == usual["total"]
+    assert usual["pool"] == [0, 3000, 0]
 
 
 def check_contents(contents):

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 import attach_target
-from attach_target import LIMIT, PERIOD, Outside, Target, assert_right, ops_in
+from attach_target import LIMIT, PERIOD, Outside, Target, assert_right, descriptors_of, ops_in
 from kept_traces import without_place
 
 USAGE = 2
@@ -19,10 +19,11 @@ def test_what_never_comes_by_is_left_alone(optrace, python):
     target = subprocess.Popen([python, "-c", program], stdout=subprocess.PIPE)
     try:
         target.stdout.readline()
+        before = descriptors_of(target.pid)
         result = optrace("attach", target.pid, "--timeout", "0.5")
         assert result.returncode == FAILED
         assert "ran no Python code for 0.5 seconds" in result.stderr
-        assert target.poll() is None
+        assert target.poll() is None and descriptors_of(target.pid) == before
     finally:
         target.kill()
         target.wait()

@@ -1365,6 +1365,26 @@ TEST_CASE("threads that outrun the reader wait for it and lose nothing") {
   CHECK(events == std::uint64_t{kThreads} * kCalls);
 }
 
+TEST_CASE("a thread seals a chunk only while it owns it") {
+  const ProbesGoAtTheEnd guard;
+  const PlanFile file(all_targets());
+  REQUIRE(agent().place(file.path(), 1) > 0);
+  SharedRegion shared(kSmallRegion);
+  REQUIRE(agent().start() == 0);
+  targets().plain(1);
+  const auto thread = static_cast<std::uint32_t>(gettid());
+  recording::ChunkHeader& first = shared.reader().chunk(0);
+  REQUIRE(first.thread == thread);
+  const std::uint32_t other = thread + 1;  // As if another thread had taken the chunk since.
+  std::atomic_ref(first.thread).store(other);
+  for (std::uint32_t i = 0; i < recording::kEventsPerChunk; ++i) {
+    targets().plain(1);
+  }
+  CHECK(first.thread == other);
+  CHECK(first.state == static_cast<std::uint32_t>(recording::ChunkState::owned));
+  CHECK(shared.reader().chunk(1).thread == thread);
+}
+
 TEST_CASE("a reader that died does not stop the program, and what is lost is counted") {
   const ProbesGoAtTheEnd guard;
   const PlanFile file(all_targets());
