@@ -26,13 +26,6 @@ std::string to_json(const Explanation& explanation, const ExplanationSource& sou
 /// Same, on one line.
 std::string to_json_line(const Explanation& explanation, const ExplanationSource& source);
 
-/// Returns a page with all facts, without scripts: tables, and the call paths as trees.
-std::string to_html(const Explanation& explanation, const ExplanationSource& source);
-
-/// Returns a graph for Graphviz: from the op to its dispatch keys, their kernels, and the calls
-/// below, and to the op's derivative. `all` as in ExplainTextOptions.
-std::string to_dot(const Explanation& explanation, const ExplanationSource& source, bool all);
-
 /// Returns, on one line, the query, the error and the remedy; for `optrace explain -`.
 std::string error_to_json_line(std::string_view asked, std::string_view error,
                                std::string_view remedy);

@@ -16,10 +16,7 @@ std::string to_text(const std::vector<LayerSurvey>& layers, const LocateSource& 
 /// Returns the map as optrace.layers/1 (layers.schema.json), indented, with a newline at the end.
 std::string to_json(const std::vector<LayerSurvey>& layers, const LocateSource& source);
 
-/// Returns a picture of the map: an SVG file of its own, which is also valid inside of HTML.
+/// Returns a picture of the map as an SVG file.
 std::string to_svg(const std::vector<LayerSurvey>& layers, const LocateSource& source);
-
-/// Returns a page with the picture and all facts of the map, without scripts.
-std::string to_html(const std::vector<LayerSurvey>& layers, const LocateSource& source);
 
 }  // namespace optrace

@@ -9,9 +9,9 @@
 #include <fmt/ranges.h>
 
 #include "lookup/layers/layer_map_layout.h"
+#include "lookup/layers/layer_map_style.h"
 #include "lookup/layers/layer_survey_output.h"
 #include "lookup/layers/layer_wording.h"
-#include "present/document_style.h"
 #include "present/markup_text.h"
 
 namespace optrace {
@@ -66,7 +66,7 @@ class SvgWriter {
         "<title id=\"map-title\">{2}</title>\n<desc id=\"map-description\">{3}</desc>\n"
         "<style>{4}</style>\n",
         map_.width, map_.height, markup_text(heading()), markup_text(description()),
-        kLayerMapStyle.css);
+        kLayerMapStyle);
     text_ +=
         "<defs><marker id=\"map-arrowhead\" viewBox=\"0 0 10 10\" refX=\"1\" refY=\"5\" "
         "markerWidth=\"11\" markerHeight=\"11\" markerUnits=\"userSpaceOnUse\" orient=\"auto\">"

@@ -20,10 +20,6 @@ struct ComparedSource {
 std::string to_text(const SourceComparison& comparison, const ComparedSource& first,
                     const ComparedSource& second, const TerminalStyle& style);
 
-/// The same as a Markdown document, for release notes and issues.
-std::string to_markdown(const SourceComparison& comparison, const ComparedSource& first,
-                        const ComparedSource& second);
-
 /// For programs: schema optrace.source_comparison/1.
 std::string to_json(const SourceComparison& comparison, const ComparedSource& first,
                     const ComparedSource& second);

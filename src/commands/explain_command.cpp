@@ -105,8 +105,6 @@ std::string rendered(const Explanation& explanation, const IndexChoice& choice,
                      const ExplainOptions& options) {
   const ExplanationSource source = explanation_source(choice);
   if (options.format == "json") return to_json(explanation, source);
-  if (options.format == "html") return to_html(explanation, source);
-  if (options.format == "dot") return to_dot(explanation, source, options.all);
   const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
   ExplainTextOptions text;
   text.all = options.all;
@@ -149,11 +147,6 @@ void explain_one(const ExplainOptions& options) {
 }
 
 void explain_lines(const ExplainOptions& options) {
-  if (options.format == "html" || options.format == "dot")
-    throw Error(
-        ExitStatus::usage,
-        fmt::format("--format {} shows one op, not the names on standard input", options.format),
-        "For several ops there is JSON: `optrace explain -`.");
   const InterruptGuard guard;
   CommandOutput output(options.file);
   IndexChoice choice = choose_index(options.python);
@@ -246,8 +239,6 @@ std::size_t add_explain_command(Command& app, std::span<char* const> arguments) 
       "  optrace explain Tensor.add_         any spelling works\n"
       "  optrace explain add --overload out  an overload other than the first\n"
       "  optrace explain mm --device cuda    only one device\n"
-      "  optrace explain linear --format html -o linear.html\n"
-      "  optrace explain gelu --format dot | dot -Tsvg > gelu.svg\n"
       "  optrace explain conv2d --why-not cudnn                  what decides about a backend\n"
       "  optrace explain conv2d --why-not mkldnn --call 'conv2d --dtype float64'\n"
       "  optrace explain - < names > answers   one op per line in, one JSON object per line out\n"
@@ -272,11 +263,8 @@ std::size_t add_explain_command(Command& app, std::span<char* const> arguments) 
                                                       : std::string();
       })
       .type_name("DEVICE");
-  command
-      .add_option("--format", options->format,
-                  "text, html (a page), dot (a graph for Graphviz), or json\n(schema "
-                  "optrace.explain/1)")
-      .one_of({"text", "json", "html", "dot"})
+  command.add_option("--format", options->format, "text, or json (schema optrace.explain/1)")
+      .one_of({"text", "json"})
       .type_name("FORMAT")
       .show_default();
   add_output_file_option(command, options->file);

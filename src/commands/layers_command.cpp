@@ -41,7 +41,6 @@ std::string rendered(const std::vector<LayerSurvey>& layers, const IndexChoice& 
   const LocateSource source = source_of(choice);
   if (options.format == "json") return to_json(layers, source);
   if (options.format == "svg") return to_svg(layers, source);
-  if (options.format == "html") return to_html(layers, source);
   const OutputTarget target = options.output.empty() ? standard_output() : OutputTarget{};
   LocateTextOptions text;
   text.width = target.width;
@@ -75,11 +74,9 @@ void add_layers_command(Command& app) {
       "  optrace layers --format json     for programs");
   command.add_positional("LAYER", options->layer, "Only this layer: python, functional, nn, ...");
   command
-      .add_option(
-          "--format", options->format,
-          "text, svg (a picture), html (a page with the\npicture and tables), or json (schema "
-          "optrace.layers/1)")
-      .one_of({"text", "json", "svg", "html"})
+      .add_option("--format", options->format,
+                  "text, svg (a picture), or json (schema optrace.layers/1)")
+      .one_of({"text", "json", "svg"})
       .type_name("FORMAT")
       .show_default();
   add_output_file_option(command, options->output);

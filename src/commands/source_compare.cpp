@@ -41,8 +41,6 @@ void run(const CompareSourceOptions& options) {
   const ComparedSource after = described(options.second, second);
   if (options.format == "json") {
     output.write_whole(to_json(comparison, before, after));
-  } else if (options.format == "markdown") {
-    output.write_whole(to_markdown(comparison, before, after));
   } else {
     const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
     output.write_whole(to_text(comparison, before, after, style_for(options.terminal, target)));
@@ -66,7 +64,6 @@ void add_source_compare(Command& source) {
       "  optrace source compare 2.6.0 2.15.0\n"
       "  optrace source compare old/.venv new/.venv --ops 'conv*' --ops 'aten::_scaled_*'\n"
       "  optrace source compare 2.6.0 2.15.0 --key CUDA --key 'SparseCsr*'\n"
-      "  optrace source compare 2.6.0 ~/pytorch --format markdown -o changes.md\n"
       "Exit status: 0 if there is no difference, 1 if there is one, 2 if that is unknown because "
       "an "
       "index\nlacks a part.");
@@ -83,9 +80,8 @@ void add_source_compare(Command& source) {
                   "* matches any characters; may be repeated")
       .type_name("PATTERN");
   command
-      .add_option("--format", options->format,
-                  "text, json (schema optrace.source_comparison/1) or markdown")
-      .one_of({"text", "json", "markdown"})
+      .add_option("--format", options->format, "text, or json (schema optrace.source_comparison/1)")
+      .one_of({"text", "json"})
       .type_name("FORMAT")
       .show_default();
   add_output_file_option(command, options->file);
