@@ -23,7 +23,7 @@ struct MapPoint {
 struct MapLine {
   MapPoint at;             ///< Start of the baseline; its end if `to_the_left`.
   std::string text;        ///< Not escaped.
-  std::string_view style;  ///< Class in present/layer_map.css.
+  std::string_view style;  ///< Class in lookup/layers/layer_map.css.
   std::string url;         ///< Where it links to; may be empty.
   std::string tip;         ///< Longer text, if `text` is shortened; may be empty.
   bool to_the_left = false;

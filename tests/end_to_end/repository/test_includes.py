@@ -1,4 +1,4 @@
-"""The folders of the C++ sources depend on each other one way, as docs/design.md describes it."""
+"""The folders of the C++ sources depend on each other one way, as docs/design/README.md describes it."""
 import collections
 import pathlib
 import re
@@ -51,7 +51,7 @@ def test_folders_have_no_cycle(included):
 
 
 def test_folders_are_in_the_table_of_the_design(included, repository):
-    design = (repository / "docs/design.md").read_text()
+    design = (repository / "docs/design/README.md").read_text()
     named = set(re.findall(r"^\| `([\w/]+)/` \|", design, re.MULTILINE))
     missing = [folder for folder in included
                if not any(folder == name or folder.startswith(f"{name}/") for name in named)]
