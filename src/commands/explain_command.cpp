@@ -186,10 +186,6 @@ void refuse_without_backend(const ExplainOptions& options, const Command& comman
   if (options.op == "-")
     throw Error(ExitStatus::usage, "--why-not explains one op, not the names on standard input",
                 "Name the op: `optrace explain conv2d --why-not cudnn`.");
-  if (options.format != "text" && options.format != "json")
-    throw Error(ExitStatus::usage,
-                fmt::format("--format {} shows all of an op, not --why-not", options.format),
-                "For --why-not there are text and json.");
 }
 
 // Throws Error(usage) if one of the options is for the other kind of answer.
@@ -211,11 +207,6 @@ void refuse_options(const ExplainOptions& options, const Command& command) {
                 "Write `optrace explain --compiled train.py`.");
   refuse({"--overload", "--device", "--all", "--why-not", "--call"},
          "is for ops, and --compiled explains a program", "Omit one of the two.");
-  if (options.format != "text" && options.format != "json")
-    throw Error(
-        ExitStatus::usage,
-        fmt::format("--format {} shows an op, and --compiled explains a program", options.format),
-        "For programs there are text and json.");
 }
 
 void explain_compiled(const ExplainOptions& options) {

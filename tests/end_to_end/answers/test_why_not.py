@@ -116,8 +116,6 @@ def test_a_call_that_is_made_for_it(why_not):
     (["conv2d", "--why-not", "mkldnn", "--call", "missing.trace"], "missing.trace", ""),
     (["conv2d", "--call", "conv2d"], "--call shows what the predicates of --why-not returned",
      "Name a backend"),
-    (["conv2d", "--why-not", "cudnn", "--format", "html"], "--format html shows all of an op",
-     "text and json"),
     (["-", "--why-not", "cudnn"], "--why-not explains one op", "Name the op"),
     (["conv2d", "--why-not", ""], "--why-not needs the name of a backend", "For example"),
 ])

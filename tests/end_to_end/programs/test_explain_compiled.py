@@ -93,7 +93,6 @@ def test_nothing_compiled(explain):
     (["train.py", "--compiled"], ["--compiled comes before the program"]),
     (["--compiled", "--device", "cpu", "-c", ""], ["--device is for ops"]),
     (["--all", "--compiled", "-c", ""], ["--all is for ops"]),
-    (["--compiled", "--format", "dot", "-c", ""], ["--format dot shows an op"]),
     (["--compiled", "--dry-run=sm_1", "-c", ""], ["no GPU model sm_1"]),
     (["--dry-run", "conv2d"], ["--dry-run is for programs"]),
     (["--compiled", "-o", "/no/such/folder/x", "-c", ""], ["/no/such/folder"])])
