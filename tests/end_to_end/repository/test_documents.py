@@ -3,8 +3,8 @@ import re
 import subprocess
 import xml.etree.ElementTree
 
-FOLDERS = ("bench|cmake|docs|examples|fixtures|gpu|indexer|lookup|platform|present|python|pytorch|report|"
-           "setup|src|target|tests|tracer")
+FOLDERS = ("bench|cmake|docs|examples|fixtures|gpu|indexer|lookup|platform|present|python|pytorch|"
+           "report|setup|src|target|tests|tracer")
 # A path below one of the project's folders: a file with its suffix, or a folder with a final slash.
 PATH = re.compile(rf"(?<![\w./-])((?:{FOLDERS})/(?:[\w.-]+/)*(?:[\w-]+(?:\.[\w-]+)+|(?<=/)))"
                   r"(?![\w/*<{-])")
