@@ -1,4 +1,4 @@
-"""The folders of the C++ sources depend on each other one way, as docs/design/README.md describes it."""
+"""The folders of the C++ sources depend on each other one way, as docs/design/ describes it."""
 import collections
 import pathlib
 import re
