@@ -16,6 +16,7 @@
 #include "platform/error.h"
 #include "platform/text/glob.h"
 #include "pytorch/functions/layers.h"
+#include "pytorch/names/devices.h"
 #include "pytorch/names/name_patterns.h"
 #include "pytorch/symbols/symbol_name.h"
 #include "report/check/check_backends.h"
@@ -89,19 +90,18 @@ bool has_op_record(const Frame& frame) {
 std::uint64_t calls_on(const Frame& frame, const std::string& device, const Report& report) {
   if (device.empty()) return frame.calls;
   const auto amount = [&](bool cuda, std::uint64_t calls) {
-    return cuda == (device == "cuda") ? calls : 0;
+    return cuda == is_cuda(device) ? calls : 0;
   };
   if (!frame.detail.is_object() || !frame.detail.contains("key_set"))
-    return amount(report.device == "cuda", frame.calls);
+    return amount(is_cuda(report.device), frame.calls);
   if (const auto variants = frame.detail.find("variants");
       variants != frame.detail.end() && variants->is_array()) {
     std::uint64_t calls = 0;
     for (const Json& variant : *variants) {
       bool cuda = false;
       if (variant.is_object())
-        each_tensor(variant, [&](const Json& tensor) {
-          cuda = cuda || text_at(tensor, "device").starts_with("cuda");
-        });
+        each_tensor(variant,
+                    [&](const Json& tensor) { cuda = cuda || is_cuda(text_at(tensor, "device")); });
       calls += amount(cuda, count_at(variant, "calls"));
     }
     return calls;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <system_error>
@@ -15,6 +16,7 @@
 #include "platform/error.h"
 #include "platform/files/mapped_file.h"
 #include "platform/text/printable_text.h"
+#include "pytorch/names/dtypes.h"
 #include "report/check/check_backends.h"
 #include "report/check/finding_name.h"
 
@@ -72,15 +74,6 @@ constexpr auto kSigns = std::to_array<Sign>({{"<=", Relation::at_most},
                                              {">", Relation::more},
                                              {"==", Relation::equal},
                                              {"!=", Relation::not_equal}});
-
-// Spelled as PyTorch prints them.
-constexpr auto kDtypes = std::to_array<std::string_view>(
-    {"float64",       "float32",     "float16",         "bfloat16",
-     "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz",
-     "complex32",     "complex64",   "complex128",      "int8",
-     "int16",         "int32",       "int64",           "uint8",
-     "uint16",        "uint32",      "uint64",          "bool",
-     "qint8",         "quint8",      "qint32"});
 
 std::string excerpt(std::string_view text) {
   constexpr std::size_t kShown = 100;
@@ -223,9 +216,11 @@ void take_none(std::string_view sentence, const std::vector<std::string>& words,
     rule.kind = Rule::Kind::no_dtype;
     rule.dtype = what.substr(kOfDtype.size());
     if (rule.dtype.starts_with("torch.")) rule.dtype.erase(0, 6);
-    if (std::ranges::find(kDtypes, rule.dtype) == kDtypes.end()) {
+    if (!is_dtype(rule.dtype)) {
+      std::vector<std::string_view> names;
+      std::ranges::transform(kDtypes, std::back_inserter(names), &Dtype::name);
       throw refused(sentence, fmt::format("'{}' is not a dtype", excerpt(rule.dtype)),
-                    fmt::format("The dtypes are: {}.", fmt::join(kDtypes, ", ")));
+                    fmt::format("The dtypes are: {}.", fmt::join(names, ", ")));
     }
     return;
   }

@@ -7,6 +7,7 @@
 
 #include "platform/text/glob.h"
 #include "platform/text/printable_text.h"
+#include "pytorch/names/devices.h"
 #include "report/findings/device_copies.h"
 #include "report/findings/rule_functions.h"
 #include "report/model/json_fields.h"

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "pytorch/names/devices.h"
 #include "report/model/json_fields.h"
 
 namespace optrace {
@@ -60,7 +61,7 @@ std::uint64_t copies_of_op(const Frame& frame) {
     return calls_where(frame,
                        [](const std::set<std::string>& devices) { return devices.size() > 1; });
   return calls_where(frame, [](const std::set<std::string>& devices) {
-    return !devices.empty() && *devices.begin() != "cpu";
+    return !devices.empty() && !is_host(*devices.begin());
   });
 }
 

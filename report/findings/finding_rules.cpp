@@ -85,8 +85,4 @@ bool is_call_of(const Frame& frame, std::string_view op) {
   return is_op_call(frame) && frame.op && *frame.op == op;
 }
 
-bool is_host(std::string_view device) {
-  return device == "cpu";
-}
-
 }  // namespace optrace

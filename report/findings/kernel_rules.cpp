@@ -5,6 +5,8 @@
 
 #include "platform/text/glob.h"
 #include "platform/text/printable_text.h"
+#include "pytorch/names/devices.h"
+#include "pytorch/names/dtypes.h"
 #include "report/findings/device_copies.h"
 #include "report/findings/rule_functions.h"
 #include "report/model/frame_time.h"
@@ -76,8 +78,6 @@ std::uint64_t device_time_of_call(const Frame& launch) {
 
 // Optimizers that have a fused implementation on the CPU. torch/optim of 2.6.
 constexpr auto kFusedOnCpu = std::to_array<std::string_view>({"adam", "adamw", "sgd", "adagrad"});
-constexpr auto kFloating =
-    std::to_array<std::string_view>({"float32", "float64", "float16", "bfloat16"});
 constexpr std::string_view kForLoop = "._single_tensor_";
 
 // Returns the device of the parameters that an optimizer's step updates one after another. Empty if
@@ -93,8 +93,8 @@ std::string device_of_parameters(const Frame& step) {
     for (const OpCalls& call : op_calls(frame))
       for (const OpTensor& tensor : call.tensors) {
         other_works = other_works && !tensor.sparse;
-        const bool floating = std::ranges::find(kFloating, tensor.dtype) != kFloating.end();
-        if (tensor.requires_grad && floating && frame.calls >= 2 * step.calls)
+        if (tensor.requires_grad && is_floating_point(tensor.dtype) &&
+            frame.calls >= 2 * step.calls)
           device = tensor.device;
       }
     return 0;
@@ -203,8 +203,7 @@ Found for_loop_optimizer(const FrameInContext& at) {
   const std::string optimizer = frame.name.substr(kind + kForLoop.size());
   const std::string device = device_of_parameters(frame);
   const bool on_host = is_host(device);
-  if (on_host ? std::ranges::find(kFusedOnCpu, optimizer) == kFusedOnCpu.end()
-              : !device.starts_with("cuda"))
+  if (on_host ? std::ranges::find(kFusedOnCpu, optimizer) == kFusedOnCpu.end() : !is_cuda(device))
     return std::nullopt;
   return Sighting{
       fmt::format("updates parameters on {} one after another ({}, which also has {})",

@@ -36,9 +36,6 @@ Found idle_worker(const FrameInContext& at);
 /// Returns true for a frame that calls this op.
 bool is_call_of(const Frame& frame, std::string_view op);
 
-/// Returns true for the name of the CPU's device.
-bool is_host(std::string_view device);
-
 /// Returns the calls for which describe() returns a text, with the text of the first of them.
 template <class Describe>
 Found describe_calls(const Frame& frame, const Describe& describe) {

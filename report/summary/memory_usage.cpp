@@ -1,13 +1,12 @@
 #include "report/summary/memory_usage.h"
 
-#include <array>
 #include <cstddef>
 #include <limits>
-#include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "pytorch/names/dtypes.h"
 #include "report/model/json_fields.h"
 #include "report/model/walk_frames.h"
 
@@ -18,34 +17,8 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kNowhere = std::numeric_limits<std::size_t>::max();
 
-struct ElementSize {
-  std::string_view dtype;
-  std::uint64_t bytes;
-};
-constexpr auto kSizes = std::to_array<ElementSize>({
-    {"float32", 4},
-    {"int64", 8},
-    {"float16", 2},
-    {"bfloat16", 2},
-    {"float64", 8},
-    {"int32", 4},
-    {"bool", 1},
-    {"uint8", 1},
-    {"int8", 1},
-    {"int16", 2},
-    {"complex64", 8},
-    {"complex128", 16},
-    {"complex32", 4},
-    {"uint16", 2},
-    {"uint32", 4},
-    {"uint64", 8},
-});
-
 std::uint64_t bytes_of(const Json& tensor) {
-  std::uint64_t bytes = 1;  // Types of eight bits have many names.
-  const std::string dtype = text_at(tensor, "dtype");
-  for (const ElementSize& size : kSizes)
-    if (size.dtype == dtype) bytes = size.bytes;
+  std::uint64_t bytes = element_bytes(text_at(tensor, "dtype"));
   const auto shape = tensor.find("shape");
   if (shape == tensor.end() || !shape->is_array()) return 0;
   for (const Json& length : *shape) {
