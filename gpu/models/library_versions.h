@@ -24,7 +24,6 @@ constexpr VersionScheme kVersionSchemes[] = {
     {"cublas",     10000, 100, 1},  // CUBLAS_VERSION
     {"cudnn",      10000, 100, 1},  // CUDNN_VERSION
     {"cufft",       1000, 100, 1},  // CUFFT_VERSION
-    {"cusparselt",  1000, 100, 1},  // CUSPARSELT_VERSION
     {"nccl",       10000, 100, 1},  // NCCL_VERSION_CODE
 };
 // clang-format on

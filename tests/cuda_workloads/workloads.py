@@ -14,7 +14,6 @@ WORKLOADS = {}
 # name -> smallest compute capability (major, minor), from PyTorch's own checks.
 NEEDS_CAPABILITY = {
     "fp8_scaled_mm": (8, 9),
-    "semi_structured_sparse": (8, 0),
     "attention_flash": (8, 0),
     "attention_cudnn": (8, 0),
     "compile_elementwise": (7, 0),
@@ -742,16 +741,6 @@ def sparse_bsr_mm(torch, device):
     x = torch.sparse_bsr_tensor(torch.tensor([0, 1, 2]), torch.tensor([0, 1]),
                                 torch.ones(2, 16, 16), (32, 32)).to(device)
     return torch.addmm(_random(torch, device, 32, 8), x, _random(torch, device, 32, 8))
-
-
-@workload
-def semi_structured_sparse(torch, device):
-    torch.sparse.SparseSemiStructuredTensor._FORCE_CUTLASS = False
-    x = torch.tensor([0, 0, 1, 1], dtype=torch.float16).tile(128, 32).to(device)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # "... API is in beta"
-        sparse = torch.sparse.to_sparse_semi_structured(x)
-    return torch.mm(sparse, _random(torch, device, 128, 128, dtype=torch.float16))
 
 
 # Images, pooling, losses

@@ -91,8 +91,7 @@ def test_library_calls_are_decoded(optrace, python, tmp_path):
     path = tmp_path / "report.json"
     result = optrace("run", "--dry-run=sm_90", "--python", python, "--format", "json", "-o", path,
                      WORKLOADS / "run_workloads.py", "nccl_collectives", "fft_complex", "fft_real",
-                     "sparse_csr_mm", "sparse_csr_product", "cholesky", "semi_structured_sparse",
-                     timeout=400)
+                     "sparse_csr_mm", "sparse_csr_product", "cholesky", timeout=400)
     assert result.returncode == 0, result.stdout + result.stderr
     calls = library_calls(json.loads(path.read_text()))
 
@@ -111,7 +110,6 @@ def test_library_calls_are_decoded(optrace, python, tmp_path):
     is_there("cusparseSpMV", compute="float32")
     is_there("cusparseSpGEMM_compute", kind="host_read", assumed=16)
     is_there("cusolverDnXpotrf", n=16, lda=16)
-    is_there("cusparseLtMatmul", algorithm=0, compute="float32")
 
 
 def test_ranks_in_processes_of_their_own(dry_environment, interpreter, tmp_path):
@@ -149,9 +147,6 @@ print(library.ncclCommCount(ctypes.c_void_p(8), ctypes.byref(ctypes.c_int())))
     "a matrix that there isn't": ("libcusparse.so.12", """
 print(library.cusparseSpMatGetSize(ctypes.c_void_p(8), None, None, None))
 """, "3"),
-    "a product without a handle": ("libcusparseLt.so.0", """
-print(library.cusparseLtMatmul(*[None] * 11))
-""", "3"),
     "a second subscriber": ("libcupti.so.12", """
 handle = ctypes.c_void_p()
 callback = ctypes.CFUNCTYPE(None)(lambda: None)
@@ -169,6 +164,19 @@ def test_wrong_calls_fail(run_program, dry_environment, interpreter, what):
                          env=dry_environment("reference", "sm_90"))
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip() == answer
+
+
+def test_a_library_that_is_not_emulated_names_the_call(run_program, dry_environment, interpreter):
+    code = """
+import torch
+torch.sparse.SparseSemiStructuredTensor._FORCE_CUTLASS = False
+x = torch.tensor([0, 0, 1, 1], dtype=torch.float16).tile(128, 32).cuda()
+torch.sparse.to_sparse_semi_structured(x)
+"""
+    result = run_program([interpreter["reference"], "-c", code], timeout=60,
+                         env=dry_environment("reference", "sm_90"))
+    assert result.returncode == 1
+    assert "cusparseLtInit" in result.stderr
 
 
 def test_a_half_precision_fft_of_another_size_is_refused(run_program, dry_environment, interpreter):
