@@ -29,12 +29,9 @@ constexpr std::array kFamilies = {"cublas", "cublaslt", "cudnn",    "cufft",
 
 // The sources that are written by hand.
 constexpr std::array kHandWritten = {
-    "gpu/recorder/cuda_calls.cpp",
-    "gpu/recorder/cublaslt_calls.cpp",
-    "gpu/recorder/cudnn_graph_calls.cpp",
-    "gpu/emulated/libraries/cublaslt_product.cpp",
-    "gpu/emulated/libraries/cudnn_graph.cpp",
-    "gpu/emulated/device/device_records.cpp",
+    "gpu/recorder/cuda_calls.cpp",        "gpu/recorder/cublaslt_calls.cpp",
+    "gpu/recorder/cudnn_graph_calls.cpp", "gpu/arguments/cublaslt_product.cpp",
+    "gpu/arguments/cudnn_graph.cpp",      "gpu/emulated/streams/device_records.cpp",
 };
 
 /// The parts of the build that depend on the functions that torch imports.

@@ -1,11 +1,13 @@
 #include "gpu/build/emulated_device_build.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -27,6 +29,12 @@ namespace optrace {
 namespace {
 
 constexpr std::string_view kDeviceLibrary = "liboptrace_device.so";
+
+// Folders of the sources, below gpu/: those of the device's library, and those of the others, with
+// what describes their calls.
+constexpr std::array<std::string_view, 4> kDeviceRooms = {"emulated/device", "emulated/memory",
+                                                          "emulated/streams", "emulated/kernels"};
+constexpr std::array<std::string_view, 2> kLibraryRooms = {"arguments", "emulated/libraries"};
 
 // The symbols that the device's library exports to the others. None of the C++ library's, which
 // would replace the process's own.
@@ -86,7 +94,7 @@ class EmulatedDevice {
     write_file(folder / "device.script", kDeviceExports);
     contents.libraries.push_back(
         {.name = std::string(kDeviceLibrary),
-         .sources = sources("device", "device"),
+         .sources = sources(kDeviceRooms),
          .compile_flags = {"-fvisibility=hidden"},
          .link_flags = link_flags(std::string(kDeviceLibrary), folder / "device.script")});
     for (const DeviceLibrary& library : libraries_.all()) {
@@ -97,7 +105,7 @@ class EmulatedDevice {
       contents.generators.push_back(
           generator_step("define", library, folder, generated, contents.includes));
       LibraryToBuild built{.name = library.soname,
-                           .sources = sources("libraries", name),
+                           .sources = sources(kLibraryRooms, name),
                            .link_flags = link_flags(library.soname, script),
                            .level = level_of(name)};
       built.sources.push_back(generated);
@@ -120,7 +128,7 @@ class EmulatedDevice {
       if (const auto folder = headers_.folder_of(family.headers.front())) {
         used_.insert(*folder);
       } else if (!family.wheel.empty() && (!library.functions.empty() || !family.always.empty() ||
-                                           !sources("libraries", family.name).empty())) {
+                                           !sources(kLibraryRooms, family.name).empty())) {
         missing.push_back(&family);
       }
     }
@@ -140,16 +148,19 @@ class EmulatedDevice {
     return {};
   }
 
-  /// Returns NAME.cpp and NAME_*.cpp in a folder.
-  std::vector<std::filesystem::path> sources(std::string_view folder, std::string_view name) const {
+  /// Returns the sources in some folders, with a name only NAME.cpp and NAME_*.cpp.
+  std::vector<std::filesystem::path> sources(std::span<const std::string_view> folders,
+                                             std::string_view name = {}) const {
     std::vector<std::filesystem::path> found;
     std::error_code error;
-    for (const auto& entry :
-         std::filesystem::directory_iterator(sources_ / "gpu/emulated" / folder, error)) {
-      const std::string stem = entry.path().stem().string();
-      if (entry.path().extension() == ".cpp" &&
-          (stem == name || stem.starts_with(fmt::format("{}_", name))))
-        found.push_back(entry.path());
+    for (const std::string_view folder : folders) {
+      for (const auto& entry :
+           std::filesystem::recursive_directory_iterator(sources_ / "gpu" / folder, error)) {
+        const std::string stem = entry.path().stem().string();
+        if (entry.path().extension() == ".cpp" &&
+            (name.empty() || stem == name || stem.starts_with(fmt::format("{}_", name))))
+          found.push_back(entry.path());
+      }
     }
     std::sort(found.begin(), found.end());
     return found;

@@ -7,8 +7,8 @@
 
 #include <cublasLt.h>
 
+#include "gpu/arguments/cublaslt_product.h"
 #include "gpu/emulated/device/device.h"
-#include "gpu/emulated/libraries/cublaslt_product.h"
 #include "gpu/recorder/forwards.h"
 
 namespace {

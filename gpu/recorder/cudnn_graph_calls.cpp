@@ -9,7 +9,7 @@
 
 #include <cudnn.h>
 
-#include "gpu/emulated/libraries/cudnn_graph.h"
+#include "gpu/arguments/cudnn_graph.h"
 #include "gpu/recorder/forwards.h"
 
 namespace {

@@ -6,7 +6,7 @@
 #include <elf.h>
 
 #include "gpu/emulated/device/device.h"
-#include "gpu/emulated/device/device_images.h"
+#include "gpu/emulated/kernels/device_images.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace optrace;

@@ -8,11 +8,11 @@
 
 #include <cufftXt.h>
 
-#include "gpu/emulated/device/call_values.h"
-#include "gpu/emulated/device/cuda_data_types.h"
+#include "gpu/arguments/call_values.h"
+#include "gpu/arguments/cuda_data_types.h"
+#include "gpu/arguments/enum_names.h"
 #include "gpu/emulated/device/device.h"
 #include "gpu/emulated/device/device_versions.h"
-#include "gpu/emulated/device/enum_names.h"
 
 namespace {
 

@@ -21,10 +21,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "gpu/emulated/device/call_values.h"
+#include "gpu/arguments/call_values.h"
 #include "gpu/emulated/device/device.h"
 #include "gpu/emulated/device/device_fork.h"
-#include "gpu/emulated/device/device_observer.h"
+#include "gpu/emulated/streams/device_observer.h"
 
 struct CUpti_Subscriber_st {};
 

@@ -13,10 +13,10 @@
 #define DISABLE_CUSPARSE_DEPRECATED
 #include <cusparse.h>
 
-#include "gpu/emulated/device/call_values.h"
-#include "gpu/emulated/device/cuda_data_types.h"
+#include "gpu/arguments/call_values.h"
+#include "gpu/arguments/cuda_data_types.h"
+#include "gpu/arguments/enum_names.h"
 #include "gpu/emulated/device/device.h"
-#include "gpu/emulated/device/enum_names.h"
 
 struct cusparseSpMatDescr {
   cusparseFormat_t format;

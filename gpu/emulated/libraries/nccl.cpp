@@ -26,10 +26,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "gpu/emulated/device/call_values.h"
+#include "gpu/arguments/call_values.h"
+#include "gpu/arguments/enum_names.h"
 #include "gpu/emulated/device/device.h"
 #include "gpu/emulated/device/device_versions.h"
-#include "gpu/emulated/device/enum_names.h"
 
 using optrace::emulated::Call;
 using optrace::emulated::put;

@@ -10,8 +10,8 @@
 
 #include "gpu/emulated/device/device.h"
 #include "gpu/emulated/device/device_attributes.h"
-#include "gpu/emulated/device/device_memory.h"
 #include "gpu/emulated/device/device_versions.h"
+#include "gpu/emulated/memory/device_memory.h"
 
 namespace optrace::emulated {
 namespace {
