@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "pytorch/functions/generated_names.h"
 #include "pytorch/symbols/symbol_key.h"
 
 namespace optrace {
@@ -62,10 +63,6 @@ bool in(std::string_view symbol, std::string_view scope) {
          symbol.starts_with("_ZNK" + std::string(scope));
 }
 
-bool is_wrapper(std::string_view symbol) {
-  return in(symbol, "2at12_GLOBAL__N_1") && symbol.find("wrapper_") != std::string_view::npos;
-}
-
 bool is_binding(std::string_view symbol) {
   return symbol.find("THPVariable_") != std::string_view::npos && in(symbol, "5torch8autograd");
 }
@@ -74,7 +71,7 @@ bool is_binding(std::string_view symbol) {
 constexpr auto kNamespaces = std::to_array<Namespace>({
     {"at::native", [](std::string_view symbol) { return in(symbol, "2at6native"); }},
     {"at::_ops", [](std::string_view symbol) { return in(symbol, "2at4_ops"); }},
-    {"wrappers", is_wrapper},
+    {"wrappers", is_wrapper_symbol},
     {"bindings", is_binding},
     {"torch::autograd", [](std::string_view symbol) { return in(symbol, "5torch8autograd"); }},
 });

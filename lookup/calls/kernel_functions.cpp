@@ -6,16 +6,12 @@
 #include <set>
 #include <utility>
 
+#include "pytorch/functions/generated_names.h"
 #include "pytorch/names/function_roles.h"
 #include "pytorch/symbols/symbol_name.h"
 
 namespace optrace {
 namespace {
-
-// Returns true for torchgen's wrappers around kernels (torchgen/dest/register_dispatch_key.py).
-bool is_wrapper(std::string_view name) {
-  return unqualified_name(name).starts_with("wrapper_");
-}
 
 // Returns the role of a wrapper's callee; empty for functions that all wrappers call.
 std::string role_behind_wrapper(std::string_view symbol, const OpFacts& facts) {

@@ -9,6 +9,7 @@
 
 #include "lookup/calls/followed_calls.h"
 #include "lookup/dispatch/dispatch_table.h"
+#include "pytorch/functions/generated_names.h"
 #include "pytorch/functions/layers.h"
 #include "pytorch/symbols/symbol_name.h"
 
@@ -239,7 +240,7 @@ std::optional<std::size_t> PathSearch::own_kernel(std::size_t op) const {
     if (nodes_[at].parent != op || nodes_[at].kind != StepKind::function) continue;
     for (std::size_t behind = at + 1; behind < nodes_.size(); ++behind)
       if (nodes_[behind].parent == at && nodes_[behind].kind == StepKind::function &&
-          nested_name(nodes_[at].symbol).find("wrapper_") != std::string_view::npos &&
+          is_wrapper_symbol(nodes_[at].symbol) &&
           nested_name(nodes_[behind].symbol).starts_with("2at6native"))
         return behind;
     return at;

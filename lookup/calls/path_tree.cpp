@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "pytorch/functions/generated_names.h"
 #include "pytorch/symbols/symbol_name.h"
 
 namespace optrace {
@@ -26,7 +27,7 @@ bool hands_on(const StaticPath& path, std::size_t at) {
            file.find("/ATen/ops/") != std::string_view::npos;
   }
   return at != 0 && path.steps[at - 1].kind == StepKind::op && at + 1 < path.steps.size() &&
-         qualified_name(path.steps[at].symbol).find("::wrapper_") != std::string::npos;
+         is_wrapper_symbol(path.steps[at].symbol);
 }
 
 // Returns the ops of a path that are related to the op's name. They define its branch.

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "lookup/calls/followed_calls.h"
+#include "pytorch/functions/generated_names.h"
 #include "pytorch/symbols/symbol_name.h"
 
 namespace optrace {
@@ -271,8 +272,7 @@ std::optional<Located> PythonCalls::last_kernel(const StaticPath& path, std::str
                                  [](const PathStep& step) { return step.kind == StepKind::op; });
   if (last == path.steps.rend() || last->op == op || path.bookkeeping) return std::nullopt;
   auto kernel = last.base();
-  while (kernel != path.steps.end() && kernel->symbol.find("wrapper_") != std::string::npos)
-    ++kernel;
+  while (kernel != path.steps.end() && is_wrapper_symbol(kernel->symbol)) ++kernel;
   if (kernel == path.steps.end() || kernel->kind != StepKind::function) return std::nullopt;
   Located part;
   part.role = "kernel";

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "platform/text/glob.h"
+#include "pytorch/functions/generated_names.h"
 #include "pytorch/functions/layers.h"
 #include "pytorch/symbols/symbol_name.h"
 #include "report/model/json_fields.h"
@@ -27,7 +28,7 @@ std::string_view last_part(std::string_view name) {
 }
 
 bool is_wrapper(const Frame& frame) {
-  return frame.layer == Layer::kernel && last_part(frame.name).starts_with("wrapper_");
+  return frame.layer == Layer::kernel && is_wrapper(frame.name);
 }
 
 const std::string* dispatched_op(const Frame& frame) {

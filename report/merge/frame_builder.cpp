@@ -14,9 +14,9 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/blocks.h"
+#include "pytorch/functions/generated_names.h"
 #include "pytorch/functions/layers.h"
 #include "pytorch/names/function_roles.h"
-#include "pytorch/symbols/symbol_name.h"
 #include "report/details/decisions.h"
 #include "report/details/dispatch_detail.h"
 #include "report/details/recorded_variables.h"
@@ -31,12 +31,6 @@ namespace {
 
 // The wrapper that calls a kernel with unboxed arguments (make_boxed_from_unboxed_functor.h).
 constexpr std::string_view kUnboxedKernel = "c10::impl::wrap_kernel_functor_unboxed_<";
-
-// Returns true for torchgen's wrappers (`wrapper_CPU_add`). A kernel called by one belongs to its
-// op.
-bool is_wrapper(std::string_view name) {
-  return unqualified_name(name).starts_with("wrapper_");
-}
 
 // ATen compiles files of aten/src/ATen/native/cpu once for each CPU capability, as copies named
 // `add_kernel.cpp.AVX2.cpp` (Codegen.cmake).

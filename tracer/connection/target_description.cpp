@@ -13,6 +13,7 @@
 
 #include "platform/error.h"
 #include "platform/text/printable_text.h"
+#include "pytorch/functions/generated_names.h"
 #include "tracer/connection/target_messages.h"
 
 namespace optrace {
@@ -35,9 +36,8 @@ void add_identifiers(std::string_view symbol, std::unordered_set<std::string_vie
     std::string_view identifier = symbol.substr(at, length);
     identifiers.insert(identifier);
     // `wrapper_CPU_add_Tensor`, `wrapper_CompositeExplicitAutograd__empty_like`.
-    constexpr std::string_view kWrapper = "wrapper_";
-    if (identifier.starts_with(kWrapper)) {
-      identifier.remove_prefix(kWrapper.size());
+    if (identifier.starts_with(kWrapperStart)) {
+      identifier.remove_prefix(kWrapperStart.size());
       const std::size_t end = identifier.find('_');
       if (end != std::string_view::npos) identifiers.insert(identifier.substr(end + 1));
     }

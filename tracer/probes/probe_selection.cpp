@@ -10,6 +10,7 @@
 #include <pthread.h>
 
 #include "platform/text/ascii_text.h"
+#include "pytorch/functions/generated_names.h"
 #include "pytorch/names/function_roles.h"
 
 namespace optrace {
@@ -45,7 +46,7 @@ constexpr auto kRules = std::to_array<SelectionRule>({
     {Kind::scope, "c10::impl::wrap_kernel_functor_unboxed_", "4callE"},
 
     // Kernels: wrappers of RegisterCPU.cpp and similar files, structured kernels, native functions.
-    {Kind::scope, "at::_GLOBAL__N_1", "wrapper_"},
+    {Kind::scope, "at::_GLOBAL__N_1", kWrapperStart},
     {Kind::scope, "at::_GLOBAL__N_1", "structured_"},
     {Kind::scope, "at::native", ""},
     {Kind::scope, "sdp", ""},  // The choice of attention's backend.

@@ -43,8 +43,8 @@ IndexContents small_torch() {
                   {"aten::spin", "spin", 5, to_json(spin)},
                   {"aten::copy_", "copy_", 9, ""}};
   registered(RegistrationKind::kernel, "aten::roll", "CompositeImplicitAutograd",
-             "_ZN2at12wrapper_rollEv");
-  registered(RegistrationKind::kernel, "aten::spin", "CPU", "_ZN2at12wrapper_spinEv");
+             "_ZN2at12_GLOBAL__N_112wrapper_rollEv");
+  registered(RegistrationKind::kernel, "aten::spin", "CPU", "_ZN2at12_GLOBAL__N_112wrapper_spinEv");
   registered(RegistrationKind::kernel, "aten::spin", "CUDA", "_ZN2at6native9spin_cudaEv");
   registered(RegistrationKind::kernel, "aten::copy_", "CUDA", "_ZN2at6native9copy_cudaEv");
   registered(RegistrationKind::stub, "_ZN2at6native9spin_stubE", "CPU.AVX2",
@@ -53,7 +53,8 @@ IndexContents small_torch() {
              "_ZN2at6native11spin_kernelEv");
   registered(RegistrationKind::stub, "_ZN2at6native9spin_stubE", "CUDA",
              "_ZN2at6native11other_thingEv");
-  function("_ZN2at12wrapper_rollEv", "build/RegisterX.cpp", 3, {{"_ZN2at6native4rollEv", 4}});
+  function("_ZN2at12_GLOBAL__N_112wrapper_rollEv", "build/RegisterX.cpp", 3,
+           {{"_ZN2at6native4rollEv", 4}});
   function("_ZN2at6native4rollEv", "Roll.cpp", 10,
            {{"_ZN3c106detail4failEv", 11},
             {"_ZN2at4_ops5copy_4callEv", 12},
@@ -61,7 +62,7 @@ IndexContents small_torch() {
             {"_ZN2at6native4rollEv", 14}});
   function("_ZN2at4spinEv", "build/aten/src/ATen/ops/spin.h", 20,
            {{"_ZN2at4_ops4spin4callEv", 21}});
-  function("_ZN2at12wrapper_spinEv", "build/RegisterCPU.cpp", 30,
+  function("_ZN2at12_GLOBAL__N_112wrapper_spinEv", "build/RegisterCPU.cpp", 30,
            {{"_ZN2at6native8spin_cpuEv", 31}});
   function("_ZN2at6native8spin_cpuEv", "Spin.cpp", 40,
            {{"_ZN2at6native9spin_stubE", 41, CallKind::stub}, {"cudnnSpin", 42}});
@@ -133,10 +134,10 @@ TEST_CASE("the way down goes through ops, their kernels for the device, and stub
   StaticPaths paths(torch.indexes());
   const auto found = paths.find("aten::roll", "CPU");
   REQUIRE(found.size() == 1);
-  CHECK(names(found[0]) == Names{"aten::roll", "_ZN2at12wrapper_rollEv", "_ZN2at6native4rollEv",
-                                 "_ZN2at4spinEv", "aten::spin", "_ZN2at12wrapper_spinEv",
-                                 "_ZN2at6native8spin_cpuEv", "_ZN2at6native9spin_stubE",
-                                 "_ZN2at6native11spin_kernelEv"});
+  CHECK(names(found[0]) == Names{"aten::roll", "_ZN2at12_GLOBAL__N_112wrapper_rollEv",
+                                 "_ZN2at6native4rollEv", "_ZN2at4spinEv", "aten::spin",
+                                 "_ZN2at12_GLOBAL__N_112wrapper_spinEv", "_ZN2at6native8spin_cpuEv",
+                                 "_ZN2at6native9spin_stubE", "_ZN2at6native11spin_kernelEv"});
   const auto& steps = found[0].steps;
   CHECK(steps[3].call_line == 13);
   CHECK(steps[4].call_line == 21);
