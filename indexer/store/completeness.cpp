@@ -64,7 +64,7 @@ bool in(std::string_view symbol, std::string_view scope) {
 }
 
 bool is_binding(std::string_view symbol) {
-  return symbol.find("THPVariable_") != std::string_view::npos && in(symbol, "5torch8autograd");
+  return !bound_name(symbol).empty() && in(symbol, "5torch8autograd");
 }
 
 // A symbol belongs to the first class that accepts it.

@@ -11,6 +11,8 @@
 
 #include <fmt/format.h>
 
+#include "pytorch/functions/generated_names.h"
+
 namespace optrace {
 namespace {
 
@@ -285,10 +287,7 @@ class Speller {
       }
       if (!known) return false;
       if (known->kind == PythonKind::builtin) {
-        constexpr std::string_view kBinding = "THPVariable_";
-        const std::size_t at = known->target.rfind(kBinding);
-        if (at == std::string_view::npos) return false;
-        std::string_view op = known->target.substr(at + kBinding.size());
+        std::string_view op = bound_name(known->target);
         // The binding's mangled name ends with `E` and the types of its parameters.
         while (!op.empty())
           if (op.remove_suffix(1);

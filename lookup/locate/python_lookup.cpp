@@ -6,11 +6,12 @@
 #include <tuple>
 #include <utility>
 
+#include "pytorch/functions/generated_names.h"
+
 namespace optrace {
 namespace {
 
 constexpr std::size_t kMaxAliasDepth = 16;
-constexpr std::string_view kBinding = "THPVariable_";
 
 LocatedKind kind_of(PythonKind kind) {
   switch (kind) {
@@ -53,9 +54,8 @@ bool is_bound_method(const PythonName& name, const NameQuery& query) {
 }  // namespace
 
 std::string bound_packet(std::string_view binding) {
-  const std::string_view function = binding.substr(binding.rfind(':') + 1);
-  if (!function.starts_with(kBinding)) return {};
-  return "aten::" + std::string(function.substr(kBinding.size()));
+  const std::string_view name = bound_name(binding);
+  return name.empty() ? std::string() : "aten::" + std::string(name);
 }
 
 void PythonLookup::find(const NameQuery& query, bool with_ops, AnswerList& answers) {

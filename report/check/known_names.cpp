@@ -16,6 +16,7 @@
 #include "lookup/locate/wheel_symbols.h"
 #include "platform/error.h"
 #include "platform/text/glob.h"
+#include "pytorch/functions/generated_names.h"
 #include "pytorch/functions/layers.h"
 #include "pytorch/names/name_patterns.h"
 #include "pytorch/symbols/symbol_key.h"
@@ -311,11 +312,10 @@ NameMeaning KnownNames::ops_meant_by(std::string_view pattern) const {
 }
 
 std::optional<std::string> KnownNames::op_bound_by(std::string_view binding) const {
-  constexpr std::string_view kBinding = "THPVariable_";
-  const std::string name = qualified_name(binding);
-  const std::size_t at = name.rfind(kBinding);
-  if (at == std::string::npos) return std::nullopt;
-  std::string op = "aten::" + name.substr(at + kBinding.size());
+  const std::string function = qualified_name(binding);
+  const std::string_view name = bound_name(function);
+  if (name.empty()) return std::nullopt;
+  std::string op = fmt::format("aten::{}", name);
   return knowledge_of_ops(op) == Knowledge::none ? std::nullopt : std::optional(std::move(op));
 }
 

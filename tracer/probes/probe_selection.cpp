@@ -81,7 +81,7 @@ constexpr auto kRules = std::to_array<SelectionRule>({
     {Kind::scope, "torch::autograd", "NodeclE"},
 
     // Python bindings (python_torch_functions.cpp, python_variable_methods.cpp and similar files).
-    {Kind::scope, "torch::autograd", "THPVariable_"},
+    {Kind::scope, "torch::autograd", kBindingStart},
     {Kind::scope, "torch::autograd::python", ""},
     {Kind::directly, "torch::autograd", ""},
     {Kind::function, "THP", ""},
