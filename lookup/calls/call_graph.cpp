@@ -1,6 +1,6 @@
 #include "lookup/calls/call_graph.h"
 
-#include "lookup/calls/followed_calls.h"
+#include "pytorch/functions/dispatcher_steps.h"
 
 namespace optrace {
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "lookup/calls/followed_calls.h"
+#include "pytorch/functions/dispatcher_steps.h"
 #include "pytorch/names/function_roles.h"
 #include "pytorch/symbols/symbol_name.h"
 
@@ -290,7 +291,7 @@ std::optional<Located> CallHierarchy::callee(const CallSite& site) {
 std::vector<std::string> CallHierarchy::dispatching_functions(std::string_view op) const {
   std::vector<std::string> symbols;
   const std::string name = unambiguous_name(op);
-  const std::string part = fmt::format("2at4_ops{}{}", name.size(), name);
+  const std::string part = step_symbol_part(name);
   entries_.pytorch().each_symbol_with(part, [&](std::string_view symbol) {
     if (dispatched_op(symbol) == name) symbols.emplace_back(symbol);
     return true;

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstddef>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "lookup/locate/locate_query.h"
@@ -162,21 +160,6 @@ bool leads_to_work(std::string_view op) {
   const OpName parts = split_op_name(op);
   return !parts.base.starts_with("empty") && !parts.base.starts_with("new_") &&
          !parts.base.starts_with("resize") && !parts.base.starts_with("is_");
-}
-
-std::string_view dispatched_op(std::string_view symbol) {
-  constexpr std::string_view kScope = "2at4_ops";
-  std::string_view name = nested_name(symbol);
-  if (!name.starts_with(kScope)) return {};
-  name.remove_prefix(kScope.size());
-  std::size_t size = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), size);
-  if (error != std::errc()) return {};
-  name.remove_prefix(static_cast<std::size_t>(end - name.data()));
-  if (size >= name.size()) return {};
-  const std::string_view step = name.substr(size);
-  if (!step.starts_with("4callE") && !step.starts_with("10redispatchE")) return {};
-  return name.substr(0, size);
 }
 
 std::string_view library_of_callee(std::string_view symbol) {

@@ -23,9 +23,6 @@ bool is_housekeeping_function(std::string_view symbol);
 /// Returns false for ops that lead nowhere for any op: those that allocate or test tensors.
 bool leads_to_work(std::string_view op);
 
-/// Returns the unambiguous op name in `_ZN2at4_ops10add_Tensor4callE...`; empty for other symbols.
-std::string_view dispatched_op(std::string_view symbol);
-
 /// Returns the library of a callee: `cuDNN`. Empty if it belongs to none.
 std::string_view library_of_callee(std::string_view symbol);
 

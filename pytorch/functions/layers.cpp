@@ -349,20 +349,6 @@ bool is_torch_module(std::string_view name) {
   return name.starts_with("torch.") && name.ends_with(".<module>");
 }
 
-std::optional<DispatcherStep> dispatcher_step(std::string_view name) {
-  if (name == "c10::Dispatcher::callBoxed" || name == kUnboxedCall)
-    return DispatcherStep{{}, false};
-  if (name == "c10::Dispatcher::redispatchBoxed") return DispatcherStep{{}, true};
-  constexpr std::string_view kScope = "at::_ops::";
-  if (!name.starts_with(kScope)) return std::nullopt;
-  name.remove_prefix(kScope.size());
-  const std::size_t end = name.find("::");
-  if (end == std::string_view::npos) return std::nullopt;
-  const std::string_view step = name.substr(end + 2);
-  if (step != "call" && step != "redispatch") return std::nullopt;
-  return DispatcherStep{name.substr(0, end), step == "redispatch"};
-}
-
 std::optional<std::string_view> onednn_implementation(std::string_view name) {
   constexpr std::string_view kScope = "dnnl::impl::";
   // dnnl::impl's own `execute` functions forward to an implementation, which is in cpu:: or gpu::.

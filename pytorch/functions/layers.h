@@ -35,18 +35,6 @@ bool is_torch_module(std::string_view name);
 /// Returns true for the functions of torch.nn.Module that call a module's forward().
 bool is_module_call(std::string_view name);
 
-/// A step through the dispatcher: a function such as `at::_ops::add_Tensor::call`, or a boxed one,
-/// which Python uses to call `torch.ops.aten.add.Tensor`
-/// (aten/src/ATen/core/dispatch/Dispatcher.h).
-struct DispatcherStep {
-  std::string_view op;  ///< The op's unambiguous name, `add_Tensor`; empty for a boxed step.
-  bool redispatch = false;
-};
-/// Frame name for ops that no function of at::_ops calls: this template is always inlined.
-inline constexpr std::string_view kUnboxedCall = "c10::Dispatcher::call";
-
-std::optional<DispatcherStep> dispatcher_step(std::string_view name);
-
 /// If the function is the `execute` of a oneDNN implementation, returns the implementation's name
 /// without `dnnl::impl::`: `cpu::x64::jit_avx512_core_convolution_fwd_t<...>`.
 std::optional<std::string_view> onednn_implementation(std::string_view name);

@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "platform/files/cache_folders.h"
+#include "pytorch/functions/dispatcher_steps.h"
 
 namespace optrace {
 namespace {
@@ -25,34 +26,6 @@ constexpr std::string_view kLlvmRegion = "__kmpc_fork_call";
 constexpr std::string_view kGnuBody = "._omp_fn.";
 constexpr std::string_view kLlvmBody = ".omp_outlined";
 
-// Steps in torchgen's Operators_*.cpp, `at::_ops::add_Tensor::call(...)`, and, for Python's
-// torch.ops, the boxed ones of aten/src/ATen/core/dispatch/Dispatcher.h.
-constexpr std::string_view kOps = "_ZN2at4_ops";
-constexpr std::string_view kCall = "4callE";
-constexpr std::string_view kRedispatch = "10redispatchE";
-constexpr std::string_view kBoxedCall = "_ZNK3c1010Dispatcher9callBoxedE";
-constexpr std::string_view kBoxedRedispatch = "_ZNK3c1010Dispatcher15redispatchBoxedE";
-
-// Functions of the same header that run around or between the steps where they are not inlined.
-constexpr std::array<std::string_view, 4> kHandOpsOn = {
-    "_ZN3c1010Dispatcher27callWithDispatchKeySlowPath", "_ZNK3c1010Dispatcher4callI",
-    "_ZNK3c1019TypedOperatorHandleI", "_ZNK3c1014OperatorHandle9callBoxedE"};
-
-void add_step(std::string_view symbol, FunctionRole& role) {
-  symbol.remove_prefix(kOps.size());
-  std::size_t length = 0;
-  while (!symbol.empty() && std::isdigit(static_cast<unsigned char>(symbol.front())) != 0 &&
-         length < symbol.size()) {
-    length = length * 10 + static_cast<std::size_t>(symbol.front() - '0');
-    symbol.remove_prefix(1);
-  }
-  if (length == 0 || length > symbol.size()) return;
-  const std::string_view rest = symbol.substr(length);
-  role.op_call = rest.starts_with(kCall);
-  role.op_redispatch = rest.starts_with(kRedispatch);
-  if (role.op_call || role.op_redispatch) role.op = symbol.substr(0, length);
-}
-
 }  // namespace
 
 bool is_evaluation_loop(std::string_view symbol) {
@@ -70,16 +43,17 @@ FunctionRole role_of(std::string_view symbol) {
   role.opens_region = gnu_region || symbol == kLlvmRegion;
   role.region_body = gnu_body || symbol.find(kLlvmBody) != symbol.npos;
   role.region_data = gnu_region || gnu_body;
-  role.op_call = symbol.starts_with(kBoxedCall);
-  role.op_redispatch = symbol.starts_with(kBoxedRedispatch);
-  role.hands_op_on =
-      std::ranges::any_of(kHandOpsOn, [&](auto start) { return symbol.starts_with(start); });
-  if (symbol.starts_with(kOps)) add_step(symbol, role);
+  role.forwards_op = forwards_op(symbol);
+  if (const auto step = dispatcher_step_of_symbol(symbol)) {
+    role.op_call = !step->redispatch;
+    role.op_redispatch = step->redispatch;
+    role.op = step->op;
+  }
   return role;
 }
 
 OpStep step_of(const FunctionRole& role, std::string_view op) {
-  if (role.hands_op_on) return OpStep::passed;
+  if (role.forwards_op) return OpStep::passed;
   if (!role.op_call) return OpStep::none;
   // at::_ops contains only the ops of aten's native_functions.yaml.
   const bool is_atens = op.find("::") == op.npos || op.starts_with("aten::");

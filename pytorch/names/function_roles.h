@@ -21,7 +21,7 @@ struct FunctionRole {
   bool op_redispatch = false;  ///< A dispatcher step that hands an op on to the next dispatch key.
   /// A function of the dispatcher itself. Calls of ops pass through it, with or without a step
   /// around it.
-  bool hands_op_on = false;
+  bool forwards_op = false;
   /// Steps of a single op only: its unambiguous name, `add_Tensor`. A view into the symbol.
   std::string_view op;
 };

@@ -7,15 +7,11 @@
 #include <system_error>
 #include <unordered_set>
 
+#include "pytorch/functions/dispatcher_steps.h"
 #include "pytorch/symbols/symbol_key.h"
 
 namespace optrace {
 namespace {
-
-// Dispatcher entries are never inlined into their callers, so the search does not look behind them.
-bool is_dispatcher_entry(std::string_view symbol) {
-  return symbol.starts_with("_ZN2at4_ops");
-}
 
 // Returns true for the calls by which at::_ops::X::call calls a kernel
 // (aten/src/ATen/core/dispatch/Dispatcher.h).
@@ -92,7 +88,8 @@ std::vector<SourceLocation> CallLines::find(const IndexedFunction& caller,
   for (unsigned depth = 1; depth < kMaxDepth && lines.empty(); ++depth) {
     std::vector<Reached> next;
     for (const Reached& reached : level) {
-      if (is_dispatcher_entry(reached.symbol) || !visited.insert(reached.symbol).second) continue;
+      // Dispatcher entries are never inlined into their callers.
+      if (is_in_ops_namespace(reached.symbol) || !visited.insert(reached.symbol).second) continue;
       if (visited.size() > kMaxVisited) break;
       for (const CallSite& site : calls_of(reached.symbol, caller)) {
         if (is_callee(site)) add_line(lines, reached.first_line);

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/blocks.h"
+#include "pytorch/functions/dispatcher_steps.h"
 #include "pytorch/functions/generated_names.h"
 #include "pytorch/functions/layers.h"
 #include "pytorch/names/function_roles.h"
@@ -431,7 +432,7 @@ class FrameBuilder {
       const TracePath& path = trace_.paths[i];
       const std::uint32_t above = path.parent == kNone ? kNone : steps[path.parent];
       const bool is_function = path.kind == PathKind::function && path.what != kNone;
-      const bool hands_on = is_function && functions_.hands_op_on(path.what);
+      const bool hands_on = is_function && functions_.forwards_op(path.what);
       steps[i] = hands_on ? above : i;
       if (above != kNone && is_function && functions_[path.what].name.starts_with(kUnboxedKernel))
         calls_unboxed_[above] = 1;

@@ -61,7 +61,7 @@ class PathSelection {
   // Returns true if the frame of an op replaces its caller's frame.
   bool is_replaced(const TracePath& caller) {
     if (caller.kind != PathKind::function) return false;
-    return functions_.hands_op_on(caller.what) || functions_.is_boxed_call(caller.what);
+    return functions_.forwards_op(caller.what) || functions_.is_boxed_call(caller.what);
   }
 
   // Counts, for each path, the calls of ops that have a frame of their own.

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "pytorch/functions/dispatcher_steps.h"
 #include "pytorch/names/function_roles.h"
 #include "pytorch/symbols/symbol_key.h"
 #include "pytorch/symbols/symbol_name.h"
@@ -143,8 +144,8 @@ bool TracedFunctions::is_boxed_redispatch(std::uint32_t function) {
   return step != nullptr && step->redispatch;
 }
 
-bool TracedFunctions::hands_op_on(std::uint32_t function) const {
-  return function != kNone && role_of(trace_.functions[function].symbol).hands_op_on;
+bool TracedFunctions::forwards_op(std::uint32_t function) const {
+  return function != kNone && role_of(trace_.functions[function].symbol).forwards_op;
 }
 
 }  // namespace optrace

@@ -67,8 +67,8 @@ class TracedFunctions {
   bool is_boxed_call(std::uint32_t function);
   /// Same, for a step that hands an op on to the next dispatch key.
   bool is_boxed_redispatch(std::uint32_t function);
-  /// Returns true for a function of the dispatcher itself (FunctionRole::hands_op_on).
-  bool hands_op_on(std::uint32_t function) const;
+  /// Returns true for a function of the dispatcher itself (FunctionRole::forwards_op).
+  bool forwards_op(std::uint32_t function) const;
 
  private:
   std::unique_ptr<FunctionFacts> describe(std::uint32_t number);

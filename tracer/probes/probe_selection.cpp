@@ -10,6 +10,7 @@
 #include <pthread.h>
 
 #include "platform/text/ascii_text.h"
+#include "pytorch/functions/dispatcher_steps.h"
 #include "pytorch/functions/generated_names.h"
 #include "pytorch/names/function_roles.h"
 
@@ -439,12 +440,6 @@ std::optional<std::size_t> selecting_rule(std::string_view symbol) {
     }
   }
   return std::nullopt;
-}
-
-bool takes_dispatch_keys(std::string_view symbol) {
-  // at::_ops::add_Tensor::redispatch(c10::DispatchKeySet, ...): torchgen/gen.py.
-  return symbol.starts_with("_ZN2at4_ops") &&
-         symbol.find("10redispatchEN3c1014DispatchKeySetE") != symbol.npos;
 }
 
 bool has_telling_arguments(std::string_view symbol) {

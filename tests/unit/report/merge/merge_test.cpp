@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "indexer/store/source_link.h"
+#include "pytorch/functions/dispatcher_steps.h"
 #include "pytorch/functions/layers.h"
 #include "pytorch/symbols/symbol_key.h"
 #include "report/model/report.h"

@@ -1,0 +1,83 @@
+#include "pytorch/functions/dispatcher_steps.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <system_error>
+
+namespace optrace {
+namespace {
+
+constexpr std::string_view kBoxedCall = "_ZNK3c1010Dispatcher9callBoxedE";
+constexpr std::string_view kBoxedRedispatch = "_ZNK3c1010Dispatcher15redispatchBoxedE";
+
+// Functions of Dispatcher.h.
+constexpr std::array<std::string_view, 4> kForwardOps = {
+    "_ZN3c1010Dispatcher27callWithDispatchKeySlowPath", "_ZNK3c1010Dispatcher4callI",
+    "_ZNK3c1019TypedOperatorHandleI", "_ZNK3c1014OperatorHandle9callBoxedE"};
+
+constexpr std::string_view kOps = "_ZN2at4_ops";
+constexpr std::string_view kCall = "4callE";
+constexpr std::string_view kRedispatch = "10redispatchE";
+
+}  // namespace
+
+std::optional<DispatcherStep> dispatcher_step(std::string_view name) {
+  if (name == "c10::Dispatcher::callBoxed" || name == kUnboxedCall)
+    return DispatcherStep{{}, false};
+  if (name == "c10::Dispatcher::redispatchBoxed") return DispatcherStep{{}, true};
+  constexpr std::string_view kScope = "at::_ops::";
+  if (!name.starts_with(kScope)) return std::nullopt;
+  name.remove_prefix(kScope.size());
+  const std::size_t end = name.find("::");
+  if (end == std::string_view::npos) return std::nullopt;
+  const std::string_view step = name.substr(end + 2);
+  if (step != "call" && step != "redispatch") return std::nullopt;
+  return DispatcherStep{name.substr(0, end), step == "redispatch"};
+}
+
+std::optional<DispatcherStep> dispatcher_step_of_symbol(std::string_view symbol) {
+  if (symbol.starts_with(kBoxedCall)) return DispatcherStep{{}, false};
+  if (symbol.starts_with(kBoxedRedispatch)) return DispatcherStep{{}, true};
+  if (!is_in_ops_namespace(symbol)) return std::nullopt;
+  symbol.remove_prefix(kOps.size());
+  std::size_t length = 0;
+  const auto [digits, error] =
+      std::from_chars(symbol.data(), symbol.data() + symbol.size(), length);
+  if (error != std::errc()) return std::nullopt;
+  symbol.remove_prefix(static_cast<std::size_t>(digits - symbol.data()));
+  if (length == 0 || length > symbol.size()) return std::nullopt;
+  const std::string_view step = symbol.substr(length);
+  const bool redispatch = step.starts_with(kRedispatch);
+  if (!redispatch && !step.starts_with(kCall)) return std::nullopt;
+  return DispatcherStep{symbol.substr(0, length), redispatch};
+}
+
+std::string_view dispatched_op(std::string_view symbol) {
+  const auto step = dispatcher_step_of_symbol(symbol);
+  return step ? step->op : std::string_view();
+}
+
+std::string step_symbol_part(std::string_view unambiguous_name) {
+  std::string part(kOps.substr(std::string_view("_ZN").size()));
+  part += std::to_string(unambiguous_name.size());
+  part += unambiguous_name;
+  return part;
+}
+
+bool is_in_ops_namespace(std::string_view symbol) {
+  return symbol.starts_with(kOps);
+}
+
+bool takes_dispatch_keys(std::string_view symbol) {
+  return is_in_ops_namespace(symbol) &&
+         symbol.find("10redispatchEN3c1014DispatchKeySetE") != std::string_view::npos;
+}
+
+bool forwards_op(std::string_view symbol) {
+  return std::ranges::any_of(kForwardOps,
+                             [&](std::string_view start) { return symbol.starts_with(start); });
+}
+
+}  // namespace optrace

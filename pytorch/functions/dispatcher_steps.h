@@ -1,0 +1,44 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace optrace {
+
+/// A step through the dispatcher: a function such as `at::_ops::add_Tensor::call`, which torchgen
+/// generates (Operators_0.cpp), or a boxed one, which Python uses to call
+/// `torch.ops.aten.add.Tensor` (aten/src/ATen/core/dispatch/Dispatcher.h).
+struct DispatcherStep {
+  std::string_view op;  ///< The op's unambiguous name, `add_Tensor`; empty for a boxed step.
+  bool redispatch = false;
+};
+
+/// Frame name for ops that no function of at::_ops calls: this template is always inlined.
+inline constexpr std::string_view kUnboxedCall = "c10::Dispatcher::call";
+
+/// Returns the step that a function is. `name` is qualified.
+std::optional<DispatcherStep> dispatcher_step(std::string_view name);
+
+/// Same as dispatcher_step(), for a mangled name.
+std::optional<DispatcherStep> dispatcher_step_of_symbol(std::string_view symbol);
+
+/// Returns the op that a step of at::_ops calls: `add_Tensor` for
+/// `_ZN2at4_ops10add_Tensor4callE...`. Empty for other symbols.
+std::string_view dispatched_op(std::string_view symbol);
+
+/// Returns the part that the symbols of an op's steps have in common: `2at4_ops10add_Tensor`.
+std::string step_symbol_part(std::string_view unambiguous_name);
+
+/// Returns true for the functions of namespace at::_ops, the steps included.
+bool is_in_ops_namespace(std::string_view symbol);
+
+/// Returns true for a step that takes the remaining dispatch keys as its first parameter, in a
+/// register: `at::_ops::add_Tensor::redispatch(c10::DispatchKeySet, ...)`.
+bool takes_dispatch_keys(std::string_view symbol);
+
+/// Returns true for the dispatcher's functions that run around or between the steps where they are
+/// not inlined.
+bool forwards_op(std::string_view symbol);
+
+}  // namespace optrace
