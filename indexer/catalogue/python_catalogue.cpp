@@ -10,12 +10,9 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
-#include "indexer/catalogue/catalogue_lines.h"
 #include "indexer/sources/python_installation.h"
 #include "indexer/store/index_store.h"
-#include "platform/error.h"
 #include "platform/files/installation.h"
 #include "platform/files/whole_file.h"
 
@@ -260,27 +257,6 @@ const IndexContents::Function* function_of(const std::string& name, const std::s
 }
 
 }  // namespace
-
-std::vector<IndexContents::PythonName> parse_python_names(std::string_view json_lines) {
-  std::vector<IndexContents::PythonName> names;
-  each_catalogue_line(json_lines, "the list of Python names", [&](const nlohmann::json& line) {
-    IndexContents::PythonName name;
-    name.name = name_in(line, "name");
-    const std::string kind = name_in(line, "kind");
-    if (kind.size() != 1 || std::string_view("mcfba").find(kind[0]) == std::string_view::npos) {
-      throw Error(ExitStatus::usage, fmt::format("{} is not a kind of Python name", kind), "");
-    }
-    name.kind = kind[0];
-    for (const auto& [key, text] : {std::pair("target", &name.target), {"file", &name.file}}) {
-      if (!line.at(key).get_ref<const std::string&>().empty()) {
-        *text = name_in(line, key);
-      }
-    }
-    name.line = line.at("line").get<std::uint32_t>();
-    names.push_back(std::move(name));
-  });
-  return names;
-}
 
 void write_python_names(const std::filesystem::path& python, const std::filesystem::path& output) {
   run_python(python, {(data_folder() / "catalogue/python_names.py").string(), output.string()}, "/",

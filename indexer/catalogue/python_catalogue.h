@@ -11,12 +11,10 @@
 namespace optrace {
 
 /// Writes the names of the Python API of `python`'s torch to the file `output`, for
-/// parse_python_names: the definitions in its source, the other members of its public namespaces,
-/// and which of these are bound in C++. Takes about ten seconds. Throws Error(failed).
+/// parse_python_names (catalogue_json.h): the definitions in its source, the other members of its
+/// public namespaces, and which of these are bound in C++. Takes about ten seconds. Throws
+/// Error(failed).
 void write_python_names(const std::filesystem::path& python, const std::filesystem::path& output);
-
-/// Parses the output of catalogue/python_names.py. Throws Error(failed) for any other text.
-std::vector<IndexContents::PythonName> parse_python_names(std::string_view json_lines);
 
 /// An entry of a table that makes C++ functions callable from Python (PyMethodDef, PyGetSetDef).
 struct MethodEntry {

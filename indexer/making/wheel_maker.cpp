@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "indexer/catalogue/catalogue_json.h"
 #include "indexer/catalogue/op_catalogue.h"
 #include "indexer/catalogue/python_catalogue.h"
 #include "indexer/sources/progress_reporter.h"

@@ -1,11 +1,10 @@
-#include "indexer/catalogue/op_catalogue.h"
-
 #include <random>
 #include <string>
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
+#include "indexer/catalogue/catalogue_json.h"
 #include "indexer/store/op_facts.h"
 #include "platform/error.h"
 

@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
+#include "indexer/catalogue/catalogue_json.h"
 #include "platform/error.h"
 #include "platform/files/private_folder.h"
 
