@@ -9,7 +9,6 @@
 
 #include "indexer/store/index_store.h"
 #include "indexer/store/op_facts.h"
-#include "indexer/store/source_link.h"
 #include "lookup/calls/kernel_functions.h"
 #include "lookup/calls/static_path.h"
 #include "lookup/locate/op_spelling.h"
@@ -52,14 +51,6 @@ struct Explanation {
   std::vector<ExplainedStub> stubs;
   std::vector<ExplainedDerivative> derivatives;
   std::vector<DevicePaths> devices;
-};
-
-/// The source to which lines refer, for display.
-struct ExplanationSource {
-  std::string version;      ///< PyTorch version of the indexed source.
-  std::string git_version;  ///< Empty if unknown.
-  std::string torch;        ///< Version of the installed torch; empty if there is none.
-  IndexFit fit;             ///< Of the index and the installed torch.
 };
 
 /// Returns the dispatch key of a device: `CUDA` for `cuda`. Empty for an unknown device.

@@ -1,202 +1,236 @@
+#include <optional>
 #include <string_view>
-
-#include <nlohmann/json.hpp>
+#include <vector>
 
 #include "lookup/explain/explain_output.h"
 #include "lookup/explain/explain_wording.h"
-#include "lookup/explain/source_json.h"
-#include "platform/text/json_writer.h"
-#include "present/json_or_null.h"
+#include "lookup/locate/source_json.h"
 #include "pytorch/symbols/symbol_name.h"
 
 namespace optrace {
 namespace {
 
-using json = nlohmann::ordered_json;
-
 constexpr std::string_view kSchema = "optrace.explain/1";
 
 class ExplanationJsonWriter {
  public:
-  ExplanationJsonWriter(const Explanation& it, const ExplanationSource& source)
-      : it_(it), source_(source) {}
+  ExplanationJsonWriter(JsonStream& json, const Explanation& it, const IndexedSource& source)
+      : json_(json), it_(it), source_(json, source) {}
 
-  json write() const {
-    const OpName name = split_op_name(it_.name);
-    json all;
-    all["schema"] = kSchema;
-    source_.add_to(all);
-    all["asked"] = it_.asked;
-    all["op"] = it_.name;
-    all["packet"] = name.packet();
-    all["overload"] = name.overload;
-    all["overloads"] = it_.spelled.overloads;
-    all["overload_chosen"] = it_.spelled.chosen_by_user;
-    all["by_way_of"] = text_or_null(it_.spelled.by_way_of);
-    all["yaml"] = it_.entry ? source_.place(it_.entry->location) : json();
-    all["declared"] = it_.declaration ? source_.place(it_.declaration->location) : json();
-    all["signature"] = signature();
-    all["words"] = it_.words;
-    all["facts"] = facts();
-    all["dispatch"] = json::array();
-    for (const ExplainedKey& key : it_.keys) all["dispatch"].push_back(entry(key));
-    all["stubs"] = json::array();
-    for (const ExplainedStub& one : it_.stubs) all["stubs"].push_back(stub(one));
-    all["derivatives"] = json::array();
-    for (const ExplainedDerivative& one : it_.derivatives)
-      all["derivatives"].push_back(derivative(one));
-    all["paths"] = json::array();
-    for (const DevicePaths& device : it_.devices)
-      for (const StaticPath& one : device.paths) all["paths"].push_back(path(device, one));
-    return all;
+  void write() const {
+    json_.object([&] {
+      json_.field("schema", kSchema);
+      source_.add_source();
+      add_name();
+      add_place("yaml", it_.entry);
+      add_place("declared", it_.declaration);
+      add_signature();
+      json_.field("words", it_.words);
+      add_facts();
+      add_objects("dispatch", it_.keys, &ExplanationJsonWriter::add_entry);
+      add_objects("stubs", it_.stubs, &ExplanationJsonWriter::add_stub);
+      add_objects("derivatives", it_.derivatives, &ExplanationJsonWriter::add_derivative);
+      add_paths();
+    });
   }
 
  private:
-  static json argument(const SchemaArgument& one) {
-    json alias;
-    if (one.alias)
-      alias = {{"before", one.alias->before},
-               {"after", one.alias->after},
-               {"writes", one.alias->writes}};
-    return {{"name", text_or_null(one.name)},
-            {"type", one.type},
-            {"default", one.default_value ? json(*one.default_value) : json()},
-            {"keyword_only", one.keyword_only},
-            {"out", one.out()},
-            {"alias", alias}};
+  // Adds a field with an array of objects, each with the fields that `add` adds for an item.
+  template <typename Item>
+  void add_objects(std::string_view name, const std::vector<Item>& items,
+                   void (ExplanationJsonWriter::*add)(const Item&) const) const {
+    json_.key(name).objects(items, [&](const Item& item) { (this->*add)(item); });
   }
 
-  json signature() const {
-    if (it_.facts.schema.empty()) return {};
-    json all;
-    all["text"] = it_.facts.schema;
-    all["arguments"] = json();
-    all["returns"] = json();
-    if (it_.schema) {
-      all["arguments"] = json::array();
-      all["returns"] = json::array();
-      for (const SchemaArgument& one : it_.schema->arguments)
-        all["arguments"].push_back(argument(one));
-      for (const SchemaArgument& one : it_.schema->returns) all["returns"].push_back(argument(one));
+  // Adds a field with the place of an entry; with null without one.
+  template <typename Entry>
+  void add_place(std::string_view name, const std::optional<Entry>& entry) const {
+    source_.add_place(name, entry ? entry->location : SourceLocation{});
+  }
+
+  void add_name() const {
+    const OpName name = split_op_name(it_.name);
+    json_.field("asked", it_.asked);
+    json_.field("op", it_.name);
+    json_.field("packet", name.packet());
+    json_.field("overload", name.overload);
+    json_.field("overloads", it_.spelled.overloads);
+    json_.field("overload_chosen", it_.spelled.chosen_by_user);
+    json_.text_or_null("by_way_of", it_.spelled.by_way_of);
+  }
+
+  void add_signature() const {
+    json_.key("signature");
+    if (it_.facts.schema.empty()) {
+      json_.null();
+      return;
     }
-    return all;
+    json_.object([&] {
+      json_.field("text", it_.facts.schema);
+      add_arguments("arguments", it_.schema ? &it_.schema->arguments : nullptr);
+      add_arguments("returns", it_.schema ? &it_.schema->returns : nullptr);
+    });
   }
 
-  json facts() const {
+  void add_arguments(std::string_view name, const std::vector<SchemaArgument>* arguments) const {
+    if (arguments != nullptr)
+      add_objects(name, *arguments, &ExplanationJsonWriter::add_argument);
+    else
+      json_.key(name).null();
+  }
+
+  void add_argument(const SchemaArgument& one) const {
+    json_.text_or_null("name", one.name);
+    json_.field("type", one.type);
+    json_.field("default", one.default_value);
+    json_.field("keyword_only", one.keyword_only);
+    json_.field("out", one.out());
+    json_.key("alias");
+    if (!one.alias) {
+      json_.null();
+      return;
+    }
+    json_.object([&] {
+      json_.field("before", one.alias->before);
+      json_.field("after", one.alias->after);
+      json_.field("writes", one.alias->writes);
+    });
+  }
+
+  void add_facts() const {
     const OpFacts& facts = it_.facts;
-    json kernels = json::array();
-    for (const OpFacts::Kernel& kernel : facts.kernels)
-      kernels.push_back({{"key", kernel.key},
-                         {"name", kernel.name},
-                         {"structured", kernel.structured},
-                         {"ufunc", kernel.ufunc}});
-    return {{"variants", facts.variants},
-            {"python_module", text_or_null(facts.python_module)},
-            {"tags", facts.tags},
-            {"structured", facts.structured},
-            {"structured_delegate", text_or_null(facts.structured_delegate)},
-            {"autogenerated_from", text_or_null(facts.autogenerated_from)},
-            {"kernels", kernels}};
+    json_.key("facts").object([&] {
+      json_.field("variants", facts.variants);
+      json_.text_or_null("python_module", facts.python_module);
+      json_.field("tags", facts.tags);
+      json_.field("structured", facts.structured);
+      json_.text_or_null("structured_delegate", facts.structured_delegate);
+      json_.text_or_null("autogenerated_from", facts.autogenerated_from);
+      add_objects("kernels", facts.kernels, &ExplanationJsonWriter::add_kernel);
+    });
   }
 
-  json entry(const ExplainedKey& key) const {
-    json functions = json::array();
-    for (const KernelFunction& one : key.functions)
-      functions.push_back({{"role", one.role},
-                           {"name", one.name},
-                           {"symbol", text_or_null(one.symbol)},
-                           {"source", source_.place(one.location)}});
+  void add_kernel(const OpFacts::Kernel& kernel) const {
+    json_.field("key", kernel.key);
+    json_.field("name", kernel.name);
+    json_.field("structured", kernel.structured);
+    json_.field("ufunc", kernel.ufunc);
+  }
+
+  void add_entry(const ExplainedKey& key) const {
     const DispatchEntry& entry = key.entry;
-    return {
-        {"key", entry.key},
-        {"reason", dispatcher_name(entry.reason)},
-        {"alias_key", text_or_null(alias_key(entry.reason))},
-        {"fallthrough", entry.falls_through()},
-        {"kernel", text_or_null(key.kernel)},
-        {"registered", entry.registration ? source_.place(entry.registration->location) : json()},
-        {"functions", functions}};
+    json_.field("key", entry.key);
+    json_.field("reason", dispatcher_name(entry.reason));
+    json_.text_or_null("alias_key", alias_key(entry.reason));
+    json_.field("fallthrough", entry.falls_through());
+    json_.text_or_null("kernel", key.kernel);
+    add_place("registered", entry.registration);
+    add_objects("functions", key.functions, &ExplanationJsonWriter::add_function);
   }
 
-  json stub(const ExplainedStub& one) const {
-    json kernels = json::array();
-    for (const Registration& kernel : one.kernels)
-      kernels.push_back(
-          {{"key", kernel.key},
-           {"name", text_or_null(kernel.function.empty() ? std::string()
-                                                         : qualified_name(kernel.function))},
-           {"symbol", text_or_null(kernel.function)},
-           {"registered", source_.place(kernel.location)}});
-    return {{"name", one.name},
-            {"symbol", one.symbol},
-            {"source", source_.place(one.location)},
-            {"kernels", kernels}};
+  void add_function(const KernelFunction& one) const {
+    json_.field("role", one.role);
+    json_.field("name", one.name);
+    json_.text_or_null("symbol", one.symbol);
+    source_.add_place("source", one.location);
   }
 
-  json formulas(const std::vector<OpFacts::Formula>& all) const {
-    json array = json::array();
-    for (const OpFacts::Formula& one : all)
-      array.push_back({{"arguments", one.arguments},
-                       {"text", one.text},
-                       {"source", source_.place_of_line(kDerivativesFile, one.line)}});
-    return array;
+  void add_stub(const ExplainedStub& one) const {
+    json_.field("name", one.name);
+    json_.field("symbol", one.symbol);
+    source_.add_place("source", one.location);
+    add_objects("kernels", one.kernels, &ExplanationJsonWriter::add_stub_kernel);
   }
 
-  json derivative(const ExplainedDerivative& one) const {
-    json ops = json::array();
-    for (const CalledOp& op : one.ops)
-      ops.push_back(
-          {{"op", op.name},
-           {"housekeeping", op.housekeeping},
-           {"source", source_.place_of_line(one.location.file, op.line, op.approximate)}});
-    return {{"key", one.facts.key},
-            {"node", text_or_null(one.facts.node)},
-            {"entry", source_.place_of_line(kDerivativesFile, one.facts.line)},
-            {"backward", formulas(one.facts.backward)},
-            {"forward", formulas(one.facts.forward)},
-            {"apply", source_.place(one.location)},
-            {"ops", ops}};
+  void add_stub_kernel(const Registration& kernel) const {
+    json_.field("key", kernel.key);
+    json_.text_or_null("name",
+                       kernel.function.empty() ? std::string() : qualified_name(kernel.function));
+    json_.text_or_null("symbol", kernel.function);
+    source_.add_place("registered", kernel.location);
   }
 
-  json path(const DevicePaths& device, const StaticPath& one) const {
-    json steps = json::array();
+  void add_derivative(const ExplainedDerivative& one) const {
+    json_.field("key", one.facts.key);
+    json_.text_or_null("node", one.facts.node);
+    source_.add_place_of_line("entry", kDerivativesFile, one.facts.line);
+    add_objects("backward", one.facts.backward, &ExplanationJsonWriter::add_formula);
+    add_objects("forward", one.facts.forward, &ExplanationJsonWriter::add_formula);
+    source_.add_place("apply", one.location);
+    json_.key("ops").objects(one.ops, [&](const CalledOp& op) {
+      json_.field("op", op.name);
+      json_.field("housekeeping", op.housekeeping);
+      source_.add_place_of_line("source", one.location.file, op.line, op.approximate);
+    });
+  }
+
+  void add_formula(const OpFacts::Formula& one) const {
+    json_.field("arguments", one.arguments);
+    json_.field("text", one.text);
+    source_.add_place_of_line("source", kDerivativesFile, one.line);
+  }
+
+  void add_paths() const {
+    json_.key("paths").array([&] {
+      for (const DevicePaths& device : it_.devices)
+        for (const StaticPath& one : device.paths) json_.object([&] { add_path(device, one); });
+    });
+  }
+
+  void add_path(const DevicePaths& device, const StaticPath& one) const {
+    json_.field("device", device.device);
+    json_.field("key", device.key);
+    json_.text_or_null("library", one.library);
+    json_.field("bookkeeping", one.bookkeeping);
+    json_.text_or_null("stopped", one.stopped);
+    json_.field("detours", one.detours);
     std::string_view file;  // File of the previous step.
-    for (const PathStep& step : one.steps) {
-      steps.push_back(
-          {{"kind", name_of(step.kind)},
-           {"name", step.kind == StepKind::op ? step.op : qualified_name(step.symbol)},
-           {"symbol", text_or_null(step.symbol)},
-           {"note", text_or_null(step.note)},
-           {"source", source_.place(step.location)},
-           {"called", source_.place_of_line(file, step.call_line, step.call_approximate)}});
+    json_.key("steps").objects(one.steps, [&](const PathStep& step) {
+      add_step(step, file);
       if (!step.location.file.empty()) file = step.location.file;
-    }
-    return {{"device", device.device},
-            {"key", device.key},
-            {"library", text_or_null(one.library)},
-            {"bookkeeping", one.bookkeeping},
-            {"stopped", text_or_null(one.stopped)},
-            {"detours", one.detours},
-            {"steps", steps}};
+    });
   }
 
+  void add_step(const PathStep& step, std::string_view file_of_caller) const {
+    json_.field("kind", name_of(step.kind));
+    json_.field("name", step.kind == StepKind::op ? step.op : qualified_name(step.symbol));
+    json_.text_or_null("symbol", step.symbol);
+    json_.text_or_null("note", step.note);
+    source_.add_place("source", step.location);
+    source_.add_place_of_line("called", file_of_caller, step.call_line, step.call_approximate);
+  }
+
+  JsonStream& json_;
   const Explanation& it_;
   const SourceJson source_;
 };
 
-}  // namespace
-
-std::string to_json(const Explanation& explanation, const ExplanationSource& source) {
-  return write_json(ExplanationJsonWriter(explanation, source).write(), 1) + '\n';
+std::string written(const Explanation& explanation, const IndexedSource& source, int indentation) {
+  JsonStream json(indentation);
+  ExplanationJsonWriter(json, explanation, source).write();
+  return json.text() + '\n';
 }
 
-std::string to_json_line(const Explanation& explanation, const ExplanationSource& source) {
-  return write_json(ExplanationJsonWriter(explanation, source).write(), -1) + '\n';
+}  // namespace
+
+std::string to_json(const Explanation& explanation, const IndexedSource& source) {
+  return written(explanation, source, 1);
+}
+
+std::string to_json_line(const Explanation& explanation, const IndexedSource& source) {
+  return written(explanation, source, -1);
 }
 
 std::string error_to_json_line(std::string_view asked, std::string_view error,
                                std::string_view remedy) {
-  const json all = {{"schema", kSchema}, {"asked", asked}, {"error", error}, {"remedy", remedy}};
-  return write_json(all) + '\n';
+  JsonStream json;
+  json.object([&] {
+    json.field("schema", kSchema);
+    json.field("asked", asked);
+    json.field("error", error);
+    json.field("remedy", remedy);
+  });
+  return json.text() + '\n';
 }
 
 }  // namespace optrace

@@ -25,7 +25,7 @@ constexpr std::size_t kMaxStubs = 3;
 
 class ExplanationTextWriter {
  public:
-  ExplanationTextWriter(const Explanation& it, const ExplanationSource& source,
+  ExplanationTextWriter(const Explanation& it, const IndexedSource& source,
                         const ExplainTextOptions& options)
       : it_(it), source_(source), options_(options), link_(source.git_version, source.version) {}
 
@@ -228,7 +228,7 @@ class ExplanationTextWriter {
   }
 
   const Explanation& it_;
-  const ExplanationSource& source_;
+  const IndexedSource& source_;
   const ExplainTextOptions& options_;
   SourceLink link_;
   std::string text_;
@@ -236,7 +236,7 @@ class ExplanationTextWriter {
 
 }  // namespace
 
-std::string to_text(const Explanation& explanation, const ExplanationSource& source,
+std::string to_text(const Explanation& explanation, const IndexedSource& source,
                     const ExplainTextOptions& options) {
   return ExplanationTextWriter(explanation, source, options).write();
 }

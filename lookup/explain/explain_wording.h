@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "indexer/store/indexed_source.h"
 #include "lookup/explain/explain.h"
 #include "present/terminal_text.h"
 
@@ -20,15 +21,15 @@ inline constexpr std::string_view kFunctionColour = kGreen;
 inline constexpr std::string_view kLibraryColour = kRed;
 
 /// Returns the source that lines refer to: `PyTorch 2.6.0, the commit of the installed torch`.
-std::string source_sentence(const ExplanationSource& source);
+std::string source_sentence(const IndexedSource& source);
 
 /// Returns `aten/src/ATen/native/Convolution.cpp:984`, with `~` before an approximate line; only
 /// the file if the line is unknown.
-std::string place_text(const SourceLocation& location, const ExplanationSource& source);
+std::string place_text(const SourceLocation& location, const IndexedSource& source);
 
 /// Returns `:984`, or `:~984` for an approximate line; empty for line 0.
 std::string line_suffix(std::uint32_t line, const std::optional<LineInterval>& approximate,
-                        const ExplanationSource& source);
+                        const IndexedSource& source);
 
 /// Returns the op's names in Python: `torch.add`, `Tensor.add`.
 std::vector<std::string> python_names(const Explanation& explanation);

@@ -65,7 +65,7 @@ const LayerSurvey* survey_of(const std::vector<LayerSurvey>& layers, std::string
 // ---- boxes ----
 
 /// A box with its text, whose place is relative to the box until `settle` moves it.
-void fill(MapBox& box, const std::vector<LayerSurvey>& layers, const LocateSource& source,
+void fill(MapBox& box, const std::vector<LayerSurvey>& layers, const IndexedSource& source,
           std::size_t most_folders) {
   MapText text = text_of(box.id, survey_of(layers, box.id), source, box.width, most_folders);
   box.height = text.height;
@@ -92,7 +92,8 @@ void settle(LayerMapLayout& map, int top) {
   }
 }
 
-std::vector<MapBox> grid_boxes(const std::vector<LayerSurvey>& layers, const LocateSource& source) {
+std::vector<MapBox> grid_boxes(const std::vector<LayerSurvey>& layers,
+                               const IndexedSource& source) {
   std::vector<MapBox> boxes;
   for (const GridPlace& place : kGrid) {
     MapBox box;
@@ -200,7 +201,7 @@ void connect(LayerMapLayout& map) {
   }
 }
 
-LayerMapLayout whole_map(const std::vector<LayerSurvey>& layers, const LocateSource& source,
+LayerMapLayout whole_map(const std::vector<LayerSurvey>& layers, const IndexedSource& source,
                          int top) {
   LayerMapLayout map;
   map.width = 2 * kMapMargin + kColumns * (kColumnWidth + kColumnGap) - kColumnGap;
@@ -210,7 +211,7 @@ LayerMapLayout whole_map(const std::vector<LayerSurvey>& layers, const LocateSou
   return map;
 }
 
-LayerMapLayout map_of_one(const std::vector<LayerSurvey>& layers, const LocateSource& source,
+LayerMapLayout map_of_one(const std::vector<LayerSurvey>& layers, const IndexedSource& source,
                           int top) {
   const std::string_view id = layers.front().layer->id;
   LayerMapLayout map;
@@ -250,7 +251,7 @@ LayerMapLayout map_of_one(const std::vector<LayerSurvey>& layers, const LocateSo
 
 }  // namespace
 
-LayerMapLayout lay_out(const std::vector<LayerSurvey>& layers, const LocateSource& source,
+LayerMapLayout lay_out(const std::vector<LayerSurvey>& layers, const IndexedSource& source,
                        int top) {
   return layers.size() == 1 ? map_of_one(layers, source, top) : whole_map(layers, source, top);
 }

@@ -59,6 +59,7 @@ struct LayerMapLayout {
 
 /// Lays out the map of all layers; if `layers` has only one, this layer between those that call it
 /// and those that it calls. `top` is the height of the space for a heading.
-LayerMapLayout lay_out(const std::vector<LayerSurvey>& layers, const LocateSource& source, int top);
+LayerMapLayout lay_out(const std::vector<LayerSurvey>& layers, const IndexedSource& source,
+                       int top);
 
 }  // namespace optrace

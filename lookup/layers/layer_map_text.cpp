@@ -116,7 +116,7 @@ Section folders(const LayerSurvey& survey, int width, std::size_t most) {
   return section;
 }
 
-Section doors(const LayerSurvey& survey, const LocateSource& source, int width) {
+Section doors(const LayerSurvey& survey, const IndexedSource& source, int width) {
   Section section(width);
   section.label(survey.doors.size() == 1 ? "EXIT" : "EXITS");
   for (const LayerSurvey::Door& door : survey.doors) {
@@ -166,7 +166,7 @@ MapText title_only(std::string_view id, int width) {
 
 }  // namespace
 
-MapText text_of(std::string_view id, const LayerSurvey* survey, const LocateSource& source,
+MapText text_of(std::string_view id, const LayerSurvey* survey, const IndexedSource& source,
                 int width, std::size_t most_folders) {
   if (survey == nullptr) return title_only(id, width);
   const int count = width >= kThreeColumns ? 3 : width >= kTwoColumns ? 2 : 1;

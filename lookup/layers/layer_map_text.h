@@ -19,7 +19,7 @@ struct MapText {
 
 /// Returns a layer's title, purpose, contents, folders (at most `most_folders`) and doors, to fit
 /// into a width; only the title if `survey` is null.
-MapText text_of(std::string_view id, const LayerSurvey* survey, const LocateSource& source,
+MapText text_of(std::string_view id, const LayerSurvey* survey, const IndexedSource& source,
                 int width, std::size_t most_folders);
 
 }  // namespace optrace

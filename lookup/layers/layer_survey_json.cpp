@@ -1,49 +1,52 @@
+#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "lookup/layers/layer_survey_output.h"
-#include "platform/text/json_writer.h"
-#include "present/json_or_null.h"
+#include "lookup/locate/locate_json.h"
 
 namespace optrace {
 namespace {
 
-using Json = nlohmann::ordered_json;
+void write_door(JsonStream& json, const LayerSurvey::Door& door, const IndexedSource& source) {
+  json.field("name", door.door->name);
+  json.field("leads_to", door.door->leads_to);
+  json.key("source");
+  if (!door.located || door.located->file.empty()) {
+    json.null();
+    return;
+  }
+  json.object([&] {
+    add_place(json, *door.located, source);
+    json.text_or_null("url", door.located->url);
+  });
+}
+
+void write_layer(JsonStream& json, const LayerSurvey& survey, const IndexedSource& source) {
+  json.field("id", survey.layer->id);
+  json.field("title", survey.layer->title);
+  json.field("what", survey.layer->what);
+  json.field("folders", survey.layer->folders);
+  json.key("definitions").object([&] {
+    json.field("python", survey.python_definitions);
+    json.field("cpp", survey.definitions);
+  });
+  json.field("ops", survey.layer->ops_meant.empty() ? std::nullopt : std::optional(survey.ops));
+  json.key("doors").objects(survey.doors,
+                            [&](const LayerSurvey::Door& door) { write_door(json, door, source); });
+}
 
 }  // namespace
 
-std::string to_json(const std::vector<LayerSurvey>& layers, const LocateSource& source) {
-  Json object;
-  object["schema"] = "optrace.layers/1";
-  object["source"] = source_json(source);
-  object["layers"] = Json::array();
-  for (const LayerSurvey& survey : layers) {
-    Json layer;
-    layer["id"] = survey.layer->id;
-    layer["title"] = survey.layer->title;
-    layer["what"] = survey.layer->what;
-    layer["folders"] = survey.layer->folders;
-    layer["definitions"] = {{"python", survey.python_definitions}, {"cpp", survey.definitions}};
-    layer["ops"] = survey.layer->ops_meant.empty() ? Json() : Json(survey.ops);
-    layer["doors"] = Json::array();
-    for (const auto& door : survey.doors) {
-      Json one;
-      one["name"] = door.door->name;
-      one["leads_to"] = door.door->leads_to;
-      one["source"] = Json();
-      if (door.located && !door.located->file.empty()) {
-        Json place = place_json(*door.located, source);
-        place["url"] = text_or_null(door.located->url);
-        one["source"] = std::move(place);
-      }
-      layer["doors"].push_back(std::move(one));
-    }
-    object["layers"].push_back(std::move(layer));
-  }
-  return write_json(object, 1) + '\n';
+std::string to_json(const std::vector<LayerSurvey>& layers, const IndexedSource& source) {
+  JsonStream json(1);
+  json.object([&] {
+    json.field("schema", "optrace.layers/1");
+    add_source(json, source);
+    json.key("layers").objects(
+        layers, [&](const LayerSurvey& survey) { write_layer(json, survey, source); });
+  });
+  return json.text() + '\n';
 }
 
 }  // namespace optrace

@@ -55,7 +55,7 @@ std::string path_data(const std::vector<MapPoint>& points) {
 
 class SvgWriter {
  public:
-  SvgWriter(const std::vector<LayerSurvey>& layers, const LocateSource& source)
+  SvgWriter(const std::vector<LayerSurvey>& layers, const IndexedSource& source)
       : map_(lay_out(layers, source, kTop)), source_(source), one_(layers.size() == 1) {}
 
   std::string write() {
@@ -185,14 +185,14 @@ class SvgWriter {
   }
 
   LayerMapLayout map_;
-  const LocateSource& source_;
+  const IndexedSource& source_;
   bool one_;
   std::string text_;
 };
 
 }  // namespace
 
-std::string to_svg(const std::vector<LayerSurvey>& layers, const LocateSource& source) {
+std::string to_svg(const std::vector<LayerSurvey>& layers, const IndexedSource& source) {
   return SvgWriter(layers, source).write();
 }
 

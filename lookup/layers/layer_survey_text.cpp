@@ -22,7 +22,7 @@ std::string contents(const LayerSurvey& survey) {
 
 }  // namespace
 
-std::string to_text(const std::vector<LayerSurvey>& layers, const LocateSource& source,
+std::string to_text(const std::vector<LayerSurvey>& layers, const IndexedSource& source,
                     const LocateTextOptions& options) {
   constexpr std::size_t kTitle = 12;
   constexpr std::size_t kLabel = 10;

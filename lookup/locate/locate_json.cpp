@@ -1,98 +1,136 @@
+#include "lookup/locate/locate_json.h"
+
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "indexer/store/source_link.h"
 #include "lookup/locate/locate_output.h"
-#include "platform/text/json_writer.h"
-#include "present/json_or_null.h"
+#include "lookup/locate/source_json.h"
 
 namespace optrace {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr const char* kSchema = "optrace.locate/1";
 
-Json place_of(const Located& located, const LocateSource& source) {
-  if (located.file.empty()) return {};
-  Json place = place_json(located, source);
-  place["generated"] = is_generated_source(located.file);
-  place["path"] = text_or_null(located.path);
-  place["url"] = text_or_null(located.url);
-  return place;
-}
+class LocateJsonWriter {
+ public:
+  LocateJsonWriter(JsonStream& json, const IndexedSource& source) : json_(json), source_(source) {}
 
-Json json_of(const Located& located, const LocateSource& source) {
-  Json object;
-  object["kind"] = name_of(located.kind);
-  object["role"] = text_or_null(located.role);
-  object["key"] = text_or_null(located.key);
-  object["name"] = located.name;
-  object["parameters"] = text_or_null(located.parameters);
-  object["symbol"] = text_or_null(located.symbol);
-  object["source"] = place_of(located, source);
-  object["library"] = text_or_null(located.library);
-  if (located.call_line != 0) object["call"] = call_json(located, source);
-  if (!located.note.empty()) object["note"] = located.note;
-  if (located.left_out != 0) object["left_out"] = located.left_out;
-  object["parts"] = Json::array();
-  for (const Located& part : located.parts) object["parts"].push_back(json_of(part, source));
-  return object;
-}
-
-Json head(std::string_view query, const LocateSource& source) {
-  Json object;
-  object["schema"] = kSchema;
-  object["query"] = query;
-  object["torch"] = source.torch_version.empty()
-                        ? Json()
-                        : Json{{"version", source.torch_version},
-                               {"git_version", text_or_null(source.torch_git_version)}};
-  object["source"] = source_json(source);
-  return object;
-}
-
-Json json_of(const LocateResult& result, const LocateSource& source) {
-  Json object = head(result.query, source);
-  object["total"] = result.total;
-  object["answers"] = Json::array();
-  for (const Located& answer : result.answers) object["answers"].push_back(json_of(answer, source));
-  if (result.definition) {
-    const LocatedDefinition& definition = *result.definition;
-    object["definition"] = {{"file", definition.file},
-                            {"path", definition.path},
-                            {"line", definition.text.line},
-                            {"moved", definition.text.moved},
-                            {"first_line", definition.text.first},
-                            {"lines", definition.text.lines}};
+  void add_head(std::string_view query) const {
+    json_.field("schema", kSchema);
+    json_.field("query", query);
+    json_.key("torch");
+    if (source_.torch_version.empty())
+      json_.null();
+    else
+      json_.object([&] {
+        json_.field("version", source_.torch_version);
+        json_.text_or_null("git_version", source_.torch_git_version);
+      });
+    add_source(json_, source_);
   }
-  return object;
-}
 
-std::string dumped(const Json& json, int indentation) {
-  return write_json(json, indentation) + '\n';
+  void add_answers(const LocateResult& result) const {
+    json_.field("total", result.total);
+    json_.key("answers");
+    write(result.answers);
+    if (!result.definition) return;
+    const LocatedDefinition& definition = *result.definition;
+    json_.key("definition").object([&] {
+      json_.field("file", definition.file);
+      json_.field("path", definition.path);
+      json_.field("line", definition.text.line);
+      json_.field("moved", definition.text.moved);
+      json_.field("first_line", definition.text.first);
+      json_.field("lines", definition.text.lines);
+    });
+  }
+
+ private:
+  void write(const std::vector<Located>& all) const {
+    json_.objects(all, [&](const Located& located) { add(located); });
+  }
+
+  void add(const Located& located) const {
+    json_.field("kind", name_of(located.kind));
+    json_.text_or_null("role", located.role);
+    json_.text_or_null("key", located.key);
+    json_.field("name", located.name);
+    json_.text_or_null("parameters", located.parameters);
+    json_.text_or_null("symbol", located.symbol);
+    add_source_of(located);
+    json_.text_or_null("library", located.library);
+    if (located.call_line != 0)
+      json_.key("call").object([&] {
+        add_line(json_, located.call_line, located.call_approximate, fit_of_call(located, source_));
+      });
+    if (!located.note.empty()) json_.field("note", located.note);
+    if (located.left_out != 0) json_.field("left_out", located.left_out);
+    json_.key("parts");
+    write(located.parts);
+  }
+
+  void add_source_of(const Located& located) const {
+    json_.key("source");
+    if (located.file.empty()) {
+      json_.null();
+      return;
+    }
+    json_.object([&] {
+      add_place(json_, located, source_);
+      json_.field("generated", is_generated_source(located.file));
+      json_.text_or_null("path", located.path);
+      json_.text_or_null("url", located.url);
+    });
+  }
+
+  JsonStream& json_;
+  const IndexedSource& source_;
+};
+
+std::string written(const LocateResult& result, const IndexedSource& source, int indentation) {
+  JsonStream json(indentation);
+  const LocateJsonWriter writer(json, source);
+  json.object([&] {
+    writer.add_head(result.query);
+    writer.add_answers(result);
+  });
+  return json.text() + '\n';
 }
 
 }  // namespace
 
-std::string to_json(const LocateResult& result, const LocateSource& source) {
-  return dumped(json_of(result, source), 1);
+void add_place(JsonStream& json, const Located& located, const IndexedSource& source) {
+  json.field("file", located.file);
+  add_line(json, located.line, located.approximate, fit_of(located, source));
 }
 
-std::string to_json_line(const LocateResult& result, const LocateSource& source) {
-  return dumped(json_of(result, source), -1);
+void add_source(JsonStream& json, const IndexedSource& source) {
+  json.key("source").object([&] {
+    json.field("version", source.version);
+    add_fit(json, source.fit);
+  });
+}
+
+std::string to_json(const LocateResult& result, const IndexedSource& source) {
+  return written(result, source, 1);
+}
+
+std::string to_json_line(const LocateResult& result, const IndexedSource& source) {
+  return written(result, source, -1);
 }
 
 std::string error_to_json_line(std::string_view query, std::string_view error,
                                const std::vector<std::string>& suggestions,
-                               const LocateSource& source) {
-  Json object = head(query, source);
-  object["error"] = error;
-  object["suggestions"] = suggestions;
-  return dumped(object, -1);
+                               const IndexedSource& source) {
+  JsonStream json;
+  json.object([&] {
+    LocateJsonWriter(json, source).add_head(query);
+    json.field("error", error);
+    json.field("suggestions", suggestions);
+  });
+  return json.text() + '\n';
 }
 
 }  // namespace optrace

@@ -1,41 +1,28 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
-#include "indexer/store/source_link.h"
+#include "indexer/store/indexed_source.h"
 #include "lookup/locate/locate.h"
 #include "present/terminal_text.h"
 
 namespace optrace {
 
-/// The source that lines refer to, for display.
-struct LocateSource {
-  std::string torch_version;      ///< Version of the installed torch; empty without one.
-  std::string torch_git_version;  ///< Its commit; empty if unknown.
-  std::string version;            ///< PyTorch version of the index.
-  IndexFit fit;                   ///< Of the index and the installed torch.
-};
+/// Returns the relation of an answer's line to the installed torch. A file that was found on this
+/// machine is that torch's own.
+IndexFit fit_of(const Located& located, const IndexedSource& source);
+
+/// Returns the same for the line of a callee's call.
+IndexFit fit_of_call(const Located& located, const IndexedSource& source);
 
 /// Returns the place of an answer, `file:123` or `file:~123`; empty if its file is unknown.
-std::string place_text(const Located& located, const LocateSource& source);
+std::string place_text(const Located& located, const IndexedSource& source);
 
 /// Returns the line of a callee's call, `123` or `~123`; empty if it is unknown.
-std::string call_text(const Located& located, const LocateSource& source);
-
-/// Returns the same in JSON: `line`, `exact`, `interval`.
-nlohmann::ordered_json call_json(const Located& located, const LocateSource& source);
-
-/// Returns the place of an answer in JSON: `file`, `line`, `exact`, `interval`.
-nlohmann::ordered_json place_json(const Located& located, const LocateSource& source);
-
-/// Returns the `source` of the JSON, which describes the index.
-nlohmann::ordered_json source_json(const LocateSource& source);
+std::string call_text(const Located& located, const IndexedSource& source);
 
 struct LocateTextOptions {
   std::size_t width = 0;  ///< Columns; 0: no limit.
@@ -45,7 +32,7 @@ struct LocateTextOptions {
 
 /// Returns answers for people: kind, name and file:line, with the parts indented below.
 /// Approximate lines, such as those of another version's source, are marked with `~`.
-std::string to_text(const LocateResult& result, const LocateSource& source,
+std::string to_text(const LocateResult& result, const IndexedSource& source,
                     const LocateTextOptions& options);
 
 /// Returns a definition as text, below a line with its place; with colours for keywords, strings
@@ -53,15 +40,15 @@ std::string to_text(const LocateResult& result, const LocateSource& source,
 std::string to_text(const LocatedDefinition& definition, const LocateTextOptions& options);
 
 /// Returns answers as optrace.locate/1 (locate.schema.json), indented, with a newline at the end.
-std::string to_json(const LocateResult& result, const LocateSource& source);
+std::string to_json(const LocateResult& result, const IndexedSource& source);
 
 /// Same, on one line.
-std::string to_json_line(const LocateResult& result, const LocateSource& source);
+std::string to_json_line(const LocateResult& result, const IndexedSource& source);
 
 /// Returns the replacement for an answer that does not exist: `error` and `suggestions`, on one
 /// line.
 std::string error_to_json_line(std::string_view query, std::string_view error,
                                const std::vector<std::string>& suggestions,
-                               const LocateSource& source);
+                               const IndexedSource& source);
 
 }  // namespace optrace

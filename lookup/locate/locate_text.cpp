@@ -56,7 +56,7 @@ std::string brief(std::string parameters) {
 
 class TextWriter {
  public:
-  TextWriter(const LocateSource& source, const LocateTextOptions& options)
+  TextWriter(const IndexedSource& source, const LocateTextOptions& options)
       : source_(source), options_(options) {}
 
   std::string write(const LocateResult& result) {
@@ -139,14 +139,14 @@ class TextWriter {
     return text;
   }
 
-  const LocateSource& source_;
+  const IndexedSource& source_;
   const LocateTextOptions& options_;
   std::vector<Row> rows_;
 };
 
 }  // namespace
 
-std::string to_text(const LocateResult& result, const LocateSource& source,
+std::string to_text(const LocateResult& result, const IndexedSource& source,
                     const LocateTextOptions& options) {
   return TextWriter(source, options).write(result);
 }

@@ -21,7 +21,7 @@ constexpr std::size_t kTreeColumns = 66;
 
 class WhyNotTextWriter {
  public:
-  WhyNotTextWriter(const WhyNot& it, const ObservedCall* call, const ExplanationSource& source,
+  WhyNotTextWriter(const WhyNot& it, const ObservedCall* call, const IndexedSource& source,
                    const TerminalStyle& style)
       : it_(it),
         call_(call),
@@ -177,7 +177,7 @@ class WhyNotTextWriter {
 
   const WhyNot& it_;
   const ObservedCall* call_;
-  const ExplanationSource& source_;
+  const IndexedSource& source_;
   const TerminalStyle& style_;
   SourceLink link_;
   std::string text_;
@@ -185,8 +185,8 @@ class WhyNotTextWriter {
 
 }  // namespace
 
-std::string to_text(const WhyNot& why_not, const ObservedCall* call,
-                    const ExplanationSource& source, const TerminalStyle& style) {
+std::string to_text(const WhyNot& why_not, const ObservedCall* call, const IndexedSource& source,
+                    const TerminalStyle& style) {
   return WhyNotTextWriter(why_not, call, source, style).write();
 }
 

@@ -13,6 +13,7 @@
 #include "platform/text/printable_text.h"
 #include "report/details/returned_in_calls.h"
 #include "report/details/returned_values.h"
+#include "report/model/json_fields.h"
 #include "src/commands/command_input.h"
 
 namespace optrace {
@@ -40,6 +41,26 @@ void require_result_types(const Index& torch) {
                   : fmt::format("Those of the op are: {}.", fmt::join(others, ", ")));
 }
 
+ObservedValue observed_value(const nlohmann::json& one) {
+  ObservedValue value{.value = {}, .name = text_at(one, "name"), .calls = count_at(one, "calls")};
+  const nlohmann::json& returned = one.at("value");
+  if (returned.is_boolean())
+    value.value = returned.get<bool>();
+  else if (returned.is_number_integer())
+    value.value = returned.get<std::int64_t>();
+  return value;
+}
+
+ObservedResult observed_result(const nlohmann::json& returned) {
+  if (returned.is_null()) return {};
+  ObservedResult result{.type = text_at(returned, "type"),
+                        .values = {},
+                        .text = returned_text({{"returned", returned}})};
+  for (const nlohmann::json& one : list_at(returned, "values"))
+    result.values.push_back(observed_value(one));
+  return result;
+}
+
 ObservedCall observed_call(const BackendQuestion& question, const Report& report) {
   const ReturnedInCalls returned(report, question.op);
   if (returned.calls() == 0)
@@ -51,9 +72,7 @@ ObservedCall observed_call(const BackendQuestion& question, const Report& report
           .calls = returned.calls(),
           .attention = returned.attention_lines_of(BackendName(question.backend)),
           .returned = [returned](std::string_view symbol, std::string_view caller) {
-            const nlohmann::json& values = returned.of(symbol, caller);
-            return ObservedResult{values,
-                                  values.is_null() ? "" : returned_text({{"returned", values}})};
+            return observed_result(returned.of(symbol, caller));
           }};
 }
 

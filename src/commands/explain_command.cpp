@@ -11,7 +11,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "indexer/store/source_link.h"
 #include "lookup/explain/explain.h"
 #include "lookup/explain/explain_output.h"
 #include "lookup/locate/op_spelling.h"
@@ -92,18 +91,9 @@ std::vector<std::string> devices_of(const ExplainOptions& options) {
   return options.device.empty() ? default_devices() : std::vector<std::string>{options.device};
 }
 
-ExplanationSource explanation_source(const IndexChoice& choice) {
-  ExplanationSource source;
-  source.version = choice.index.torch_version();
-  source.git_version = choice.index.git_version();
-  if (choice.torch) source.torch = choice.torch->version;
-  source.fit = fit_of(choice.index, choice.exact);
-  return source;
-}
-
 std::string rendered(const Explanation& explanation, const IndexChoice& choice,
                      const ExplainOptions& options) {
-  const ExplanationSource source = explanation_source(choice);
+  const IndexedSource source = source_of(choice);
   if (options.format == "json") return to_json(explanation, source);
   const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
   ExplainTextOptions text;
@@ -122,7 +112,7 @@ std::string why_not_answer(const SourceIndexes& index, const std::string& op,
                                                 : std::vector<std::string>{options.device},
               .all = options.all});
   const ObservedCall* const call = answer.call ? &*answer.call : nullptr;
-  const ExplanationSource source = explanation_source(choice);
+  const IndexedSource source = source_of(choice);
   if (options.format == "json") return to_json(answer.why_not, call, source);
   const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
   return to_text(answer.why_not, call, source,
@@ -152,7 +142,7 @@ void explain_lines(const ExplainOptions& options) {
   IndexChoice choice = choose_index(options.python);
   say_notices(choice);
   const SourceIndexes index(choice.index, choice.projects);
-  const ExplanationSource source = explanation_source(choice);
+  const IndexedSource source = source_of(choice);
   const auto lines = std::make_unique<InputLines>(kMaxOpNameLength);
   while (const auto line = lines->next()) {
     std::string answer;

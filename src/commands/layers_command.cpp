@@ -38,7 +38,7 @@ void require_layer(const std::string& id) {
 
 std::string rendered(const std::vector<LayerSurvey>& layers, const IndexChoice& choice,
                      const LayersOptions& options) {
-  const LocateSource source = source_of(choice);
+  const IndexedSource source = source_of(choice);
   if (options.format == "json") return to_json(layers, source);
   if (options.format == "svg") return to_svg(layers, source);
   const OutputTarget target = options.output.empty() ? standard_output() : OutputTarget{};

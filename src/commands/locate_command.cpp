@@ -145,7 +145,7 @@ void locate_one(const LocateCommandOptions& options) {
   } else {
     add_calls(choice, calls, result);
   }
-  const LocateSource source = source_of(choice);
+  const IndexedSource source = source_of(choice);
   if (options.format == "json") {
     output.write_whole(to_json(result, source));
   } else {
@@ -162,7 +162,7 @@ void locate_one(const LocateCommandOptions& options) {
   output.commit();
 }
 
-std::string answer_line(Locator& locator, const InputLines::Line& line, const LocateSource& source,
+std::string answer_line(Locator& locator, const InputLines::Line& line, const IndexedSource& source,
                         const LocateOptions& options) {
   const auto failed = [&](const std::string& error, const std::vector<std::string>& suggestions) {
     const std::string query =
@@ -200,7 +200,7 @@ void locate_lines(const LocateCommandOptions& options) {
   say_notices(choice);
   const std::optional<WheelSymbols> wheel = wheel_symbols(choice);
   Locator locator(choice.index, projects_of(choice), wheel ? &*wheel : nullptr);
-  const LocateSource source = source_of(choice);
+  const IndexedSource source = source_of(choice);
   const auto lines = std::make_unique<InputLines>(kMaxLineLength);
   while (const auto line = lines->next())
     if (!output.write(answer_line(locator, *line, source, options.answers))) return;

@@ -95,13 +95,14 @@ std::vector<const Index*> projects_of(const IndexChoice& choice) {
   return projects;
 }
 
-LocateSource source_of(const IndexChoice& choice) {
-  LocateSource source;
+IndexedSource source_of(const IndexChoice& choice) {
+  IndexedSource source;
   if (choice.torch) {
     source.torch_version = choice.torch->version;
     source.torch_git_version = choice.torch->git_version;
   }
   source.version = choice.index.torch_version();
+  source.git_version = choice.index.git_version();
   source.fit = fit_of(choice.index, choice.exact);
   return source;
 }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "indexer/store/index_store.h"
-#include "lookup/locate/locate_output.h"
+#include "indexer/store/indexed_source.h"
 #include "pytorch/installed/installed_torch.h"
 #include "src/inputs/python_choice.h"
 #include "tracer/trace/trace.h"
@@ -47,6 +47,6 @@ void say_notices(IndexChoice& choice);
 std::vector<const Index*> projects_of(const IndexChoice& choice);
 
 /// Returns the properties of the choice for the head of an output.
-LocateSource source_of(const IndexChoice& choice);
+IndexedSource source_of(const IndexChoice& choice);
 
 }  // namespace optrace

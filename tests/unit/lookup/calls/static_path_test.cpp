@@ -286,9 +286,9 @@ TEST_CASE("an explanation has the kernels behind wrappers, the stubs and the bac
 TEST_CASE("the text folds what only hands on, and marks lines of another version") {
   const SmallTorch torch;
   const Explanation roll = torch.explained("roll");
-  ExplanationSource source;
+  IndexedSource source;
   source.version = "2.6.0";
-  source.torch = "2.7.0";
+  source.torch_version = "2.7.0";
   const std::string text = to_text(roll, source, {});
   CHECK(text.find("Roll.cpp:~10") != std::string::npos);
   CHECK(text.find("ATen/ops/spin.h") == std::string::npos);
@@ -303,7 +303,7 @@ TEST_CASE("the text folds what only hands on, and marks lines of another version
 
 TEST_CASE("the JSON of an explanation is one object, whatever was asked") {
   const SmallTorch torch;
-  ExplanationSource source;
+  IndexedSource source;
   source.version = "2.6.0";
   Explanation roll = torch.explained("roll");
   roll.asked = "a\xff\n\"b";

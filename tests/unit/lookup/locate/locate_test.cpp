@@ -320,7 +320,8 @@ TEST_CASE("no more answers than asked for, but counted", "[locate]") {
 
 TEST_CASE("answers as text", "[locate]") {
   SmallLocator locate;
-  const LocateSource exact{"2.6.0", "", "2.6.0", {.of_torch = true, .exact = true}};
+  const IndexedSource exact{
+      .version = "2.6.0", .torch_version = "2.6.0", .fit = {.of_torch = true, .exact = true}};
   CHECK(to_text(locate("nn.Linear"), exact, {}) ==
         "python class  torch.nn.modules.linear.Linear  torch/nn/modules/linear.py:50\n");
   CHECK(to_text(locate("torch.mul"), exact, {}) ==
@@ -333,7 +334,7 @@ TEST_CASE("answers as text", "[locate]") {
   CHECK(to_text(locate("at::native::mul"), exact, {}) ==
         "function  at::native::mul(Tensor, Tensor)  aten/src/ATen/native/BinaryOps.cpp:20\n"
         "function  at::native::mul(Tensor, Scalar)  aten/src/ATen/native/BinaryOps.cpp:30\n");
-  const LocateSource other{"2.7.0", "", "2.6.0", {}};
+  const IndexedSource other{.version = "2.6.0", .torch_version = "2.7.0"};
   CHECK(to_text(locate("nn.Linear"), other, {}) ==
         "python class  torch.nn.modules.linear.Linear  torch/nn/modules/linear.py:~50\n");
   LocateTextOptions links;
@@ -346,8 +347,10 @@ TEST_CASE("answers as text", "[locate]") {
 
 TEST_CASE("answers as JSON", "[locate]") {
   SmallLocator locate;
-  const LocateSource exact{
-      "2.6.0", std::string(40, 'a'), "2.6.0", {.of_torch = true, .exact = true}};
+  const IndexedSource exact{.version = "2.6.0",
+                            .torch_version = "2.6.0",
+                            .torch_git_version = std::string(40, 'a'),
+                            .fit = {.of_torch = true, .exact = true}};
   const auto json = nlohmann::json::parse(to_json(locate("nn.Linear"), exact));
   CHECK(json.at("schema") == "optrace.locate/1");
   CHECK(json.at("query") == "nn.Linear");

@@ -146,7 +146,7 @@ struct Explained {
   SmallIndex file;
   Index index;
   SourceIndexes indexes;
-  ExplanationSource source;
+  IndexedSource source;
   Explanation it;
 };
 
@@ -333,7 +333,7 @@ TEST_CASE("rules show the states of lines", "[lines]") {
 TEST_CASE("locate has the state of each place", "[lines]") {
   const SmallIndex file;
   const Index index = file.open();
-  LocateSource source;
+  IndexedSource source;
   source.version = "2.6.0";
   source.fit = fit_of(index, true);
   Locator locator(index);
