@@ -66,9 +66,7 @@ struct Agent {
     library.find(place, "optrace_agent_place");
     library.find(return_limit, "optrace_agent_return_limit");
     library.find(share, "optrace_agent_share");
-    library.find(note, "optrace_agent_note");
-    library.find(new_record, "optrace_agent_new_record");
-    library.find(keep_record, "optrace_agent_keep_record");
+    library.find(recorder_functions, "optrace_agent_recorder_functions");
     library.find(pause_thread, "optrace_agent_pause_thread");
     library.find(resume_thread, "optrace_agent_resume_thread");
     library.find(serve, "optrace_agent_serve");
@@ -77,17 +75,13 @@ struct Agent {
     library.find(python, "optrace_agent_python");
     library.find(python_frames, "optrace_agent_python_frames");
     library.find(remove, "optrace_agent_remove");
-    library.find(redirect, "optrace_agent_redirect");
-    library.find(restore, "optrace_agent_restore");
     library.find(read_counters, "optrace_agent_read_counters");
   }
 
   decltype(optrace_agent_place)* place = nullptr;
   decltype(optrace_agent_return_limit)* return_limit = nullptr;
   decltype(optrace_agent_share)* share = nullptr;
-  decltype(optrace_agent_note)* note = nullptr;
-  decltype(optrace_agent_new_record)* new_record = nullptr;
-  decltype(optrace_agent_keep_record)* keep_record = nullptr;
+  decltype(optrace_agent_recorder_functions)* recorder_functions = nullptr;
   decltype(optrace_agent_pause_thread)* pause_thread = nullptr;
   decltype(optrace_agent_resume_thread)* resume_thread = nullptr;
   decltype(optrace_agent_serve)* serve = nullptr;
@@ -96,8 +90,6 @@ struct Agent {
   decltype(optrace_agent_python)* python = nullptr;
   decltype(optrace_agent_python_frames)* python_frames = nullptr;
   decltype(optrace_agent_remove)* remove = nullptr;
-  decltype(optrace_agent_redirect)* redirect = nullptr;
-  decltype(optrace_agent_restore)* restore = nullptr;
   decltype(optrace_agent_read_counters)* read_counters = nullptr;
 };
 
@@ -108,10 +100,7 @@ struct OpRecorder {
     library.find(use, "optrace_ops_use");
     library.find(start, "optrace_ops_start");
     library.find(stop, "optrace_ops_stop");
-    const optrace_op_functions functions{agent.note,         agent.new_record,    agent.keep_record,
-                                         agent.pause_thread, agent.resume_thread, agent.start,
-                                         agent.stop,         agent.redirect,      agent.restore};
-    if (const int result = use(&functions); result != 0) {
+    if (const int result = use(agent.recorder_functions()); result != 0) {
       throw Error(ExitStatus::failed,
                   fmt::format("op records can't be made: {}", describe_errno(-result)), kAgain);
     }

@@ -24,16 +24,22 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "target/interface/agent.h"
 #include "target/interface/recording_format.h"
+#include "target/recorder/agent_functions.h"
 #include "target/recorder/fingerprint.h"
+#include "target/recorder/fork_lock.h"
 #include "target/recorder/json_text.h"
+#include "target/recorder/record_store.h"
+#include "target/recorder/recording_pause.h"
 
 namespace optrace_activity {
 namespace {
 
+using optrace_ops::agent;
 using optrace_ops::Fingerprint;
 using optrace_ops::JsonText;
+using optrace_ops::RecordingPause;
+using optrace_ops::RecordStore;
 
 // Newer versions of these records begin with the fields of the older ones, so the oldest versions
 // that CUDA 12.4 produces fit all (cupti_activity.h, cupti_activity_deprecated.h).
@@ -60,39 +66,34 @@ constexpr std::size_t kBufferBytes = 256 << 10;
 
 constexpr std::chrono::seconds kPatience{2};
 
-// Beyond these limits, activities are still recorded, but without a description.
-constexpr std::size_t kMaxRecords = 65536;
-constexpr std::size_t kMaxBytes = 32ULL << 20;
+// The functions that start and stop a recording.
+int (*start_recording)() = nullptr;
+int (*stop_recording)() = nullptr;
 
-optrace_activity_functions agent{};
-std::atomic<bool> usable{false};
-
-// Pauses recording on the calling thread during its lifetime. Nests.
-class Unseen {
+// Pauses recording on the calling thread, except for the events that note() records.
+class Pause : public RecordingPause {
  public:
-  Unseen() {
-    if (depth++ == 0) outside = agent.pause_thread();
+  Pause() {
+    if (outermost == nullptr) outermost = this;
   }
-  ~Unseen() {
-    if (--depth == 0) agent.resume_thread(outside);
+  ~Pause() {
+    if (outermost == this) outermost = nullptr;
   }
-  Unseen(const Unseen&) = delete;
-  Unseen& operator=(const Unseen&) = delete;
+  Pause(const Pause&) = delete;
+  Pause& operator=(const Pause&) = delete;
 
-  /// Records an event in spite of the pause.
+  /// Records an event of the calling thread.
   static void note(std::uint32_t kind, std::uint32_t record, std::uint64_t number,
                    std::uint64_t more) {
-    if (depth != 0) agent.resume_thread(outside);
-    agent.note(kind, record, number, more);
-    if (depth != 0) outside = agent.pause_thread();
+    if (outermost == nullptr)
+      agent.note(kind, record, number, more);
+    else
+      outermost->RecordingPause::note(kind, record, number, more);
   }
 
  private:
-  static thread_local int depth;
-  static thread_local std::uint32_t outside;
+  static inline thread_local Pause* outermost = nullptr;
 };
-thread_local int Unseen::depth = 0;
-thread_local std::uint32_t Unseen::outside = 0;
 
 // CUPTI functions in use, from the process's libcupti.
 struct Cupti {
@@ -132,16 +133,6 @@ struct Context {
   std::uint32_t default_stream;  // CUPTI's id of the context's legacy default stream.
 };
 
-// The records of one recording.
-struct Records {
-  std::uint32_t round = 0;
-  std::size_t bytes = 0;
-  struct Hash {
-    std::size_t operator()(const Fingerprint& fingerprint) const { return fingerprint.low(); }
-  };
-  std::unordered_map<Fingerprint, std::uint32_t, Hash> ids;
-};
-
 struct State {
   std::mutex mutex;  // Locked before CUPTI is turned on or off; never locked in its callbacks.
   Cupti cupti;
@@ -152,40 +143,29 @@ struct State {
   std::string missing;        // A sentence that gives the reason; empty: nothing is missing.
   std::uint32_t told_in = 0;  // The recording that contains it.
 
-  // contexts_mutex and records_mutex are locked in callbacks. Nothing is called while they are
-  // locked.
+  // Locked in callbacks. Nothing is called while it is locked.
   std::mutex contexts_mutex;
   std::unordered_map<std::uint32_t, Context> contexts;  // By CUPTI's id.
-  std::mutex records_mutex;
-  Records records;
+  RecordStore records;
   std::atomic<std::uint64_t> dropped{0};
+
+  // For forks: in the order in which a thread takes the locks.
+  void lock() {
+    mutex.lock();
+    contexts_mutex.lock();
+    records.lock();
+  }
+  void unlock() {
+    records.unlock();
+    contexts_mutex.unlock();
+    mutex.unlock();
+  }
 };
 
 State& state() {
   // Never destroyed, because CUPTI's own thread may run until the process ends.
   static auto* const state = new State;
   return *state;
-}
-
-// A child of fork() must not inherit a lock held by a thread that does not exist in it.
-void watch_forks() {
-  static const int result = pthread_atfork(
-      [] {
-        state().mutex.lock();
-        state().contexts_mutex.lock();
-        state().records_mutex.lock();
-      },
-      [] {
-        state().records_mutex.unlock();
-        state().contexts_mutex.unlock();
-        state().mutex.unlock();
-      },
-      [] {
-        state().records_mutex.unlock();
-        state().contexts_mutex.unlock();
-        state().mutex.unlock();
-      });
-  static_cast<void>(result);
 }
 
 // Reporting of missing activity.
@@ -196,8 +176,8 @@ std::string readable_version(int version) {
 
 void tell() {
   State& all = state();
-  const std::uint32_t round = agent.recording();
-  if (all.missing.empty() || round == 0 || all.told_in == round) return;
+  const std::uint32_t recording = agent.recording();
+  if (all.missing.empty() || recording == 0 || all.told_in == recording) return;
   JsonText json;
   json.open('{');
   json.key("call");
@@ -208,7 +188,7 @@ void tell() {
   json.string(all.missing);
   json.close('}');
   if (agent.keep_record(agent.new_record(), json.text().data(), json.text().size()) == 0)
-    all.told_in = round;
+    all.told_in = recording;
 }
 
 void miss(const std::string& why) {
@@ -320,7 +300,7 @@ void know_context(CUcontext context) {
   static thread_local CUcontext known = nullptr;
   if (context == nullptr || context == known) return;
   known = context;
-  const Unseen unseen;
+  const Pause pause;
   const Cupti& cupti = state().cupti;
   std::uint32_t id = 0;
   Context found{context, 0};
@@ -348,8 +328,8 @@ void CUPTIAPI on_call(void* /*user*/, CUpti_CallbackDomain domain, CUpti_Callbac
   static thread_local std::uint32_t last = 0;
   if (call.correlationId == last) return;
   last = call.correlationId;
-  Unseen::note(optrace::recording::kDeviceCall, 0,
-               reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)), call.correlationId);
+  Pause::note(optrace::recording::kDeviceCall, 0,
+              reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)), call.correlationId);
 }
 
 // Recording of device activity.
@@ -461,46 +441,33 @@ void add_to(Fingerprint& fingerprint, const FillRecord& fill) {
 
 /// Returns the id of the record that describes the activity, or 0 if there is no room for another.
 template <typename Activity>
-std::uint32_t record_of(const Activity& activity, std::uint32_t round) {
+std::uint32_t record_of(const Activity& activity, std::uint32_t recording) {
   Fingerprint fingerprint;
   fingerprint.add(activity.kind);
   fingerprint.add(activity.deviceId);
   fingerprint.add(activity.contextId);
   fingerprint.add(activity.streamId);
   add_to(fingerprint, activity);
-  const std::lock_guard lock(state().records_mutex);
-  Records& records = state().records;
-  if (records.round != round) {
-    records.ids.clear();
-    records.bytes = 0;
-    records.round = round;
-  }
-  const auto known = records.ids.find(fingerprint);
-  if (known != records.ids.end()) return known->second;
-  if (records.ids.size() >= kMaxRecords) return 0;
-  JsonText json;
-  json.open('{');
-  describe(json, activity);
-  json.close('}');
-  const std::string& text = json.text();
-  if (records.bytes + text.size() > kMaxBytes) return 0;
-  const std::uint32_t id = agent.new_record();
-  if (id == 0 || agent.keep_record(id, text.data(), text.size()) != 0) return 0;
-  records.ids.emplace(fingerprint, id);
-  records.bytes += text.size();
-  return id;
+  const auto record = state().records.record_of(recording, fingerprint, [&] {
+    JsonText json;
+    json.open('{');
+    describe(json, activity);
+    json.close('}');
+    return json.text();
+  });
+  return record.id;
 }
 
 template <typename Activity>
 void note(const CUpti_Activity& record) {
-  const std::uint32_t round = agent.recording();
-  if (round == 0) return;
+  const std::uint32_t recording = agent.recording();
+  if (recording == 0) return;
   // The activity structs are packed, so the fields are read from a copy.
   Activity activity;
   std::memcpy(&activity, &record, sizeof activity);
   std::uint32_t id = 0;
   try {
-    id = record_of(activity, round);
+    id = record_of(activity, recording);
   } catch (...) {
     id = 0;  // Out of memory: it is still counted.
   }
@@ -513,8 +480,7 @@ void note(const CUpti_Activity& record) {
   const auto packed = optrace::recording::pack_activity({.call = activity.correlationId,
                                                          .duration = end > start ? end - start : 0,
                                                          .age = timed ? now - start : 0});
-  Unseen::note(optrace::recording::kDeviceActivity, id, packed.stack_pointer,
-               packed.return_address);
+  Pause::note(optrace::recording::kDeviceActivity, id, packed.stack_pointer, packed.return_address);
 }
 
 void CUPTIAPI give_buffer(std::uint8_t** buffer, std::size_t* size, std::size_t* most) {
@@ -528,7 +494,7 @@ void CUPTIAPI give_buffer(std::uint8_t** buffer, std::size_t* size, std::size_t*
 // Called by CUPTI's own thread, or by a thread of the program that flushes.
 void CUPTIAPI take_buffer(CUcontext context, std::uint32_t stream, std::uint8_t* buffer,
                           std::size_t /*size*/, std::size_t valid) {
-  const Unseen unseen;
+  const Pause pause;
   const Cupti& cupti = state().cupti;
   CUpti_Activity* record = nullptr;
   while (valid != 0 && cupti.next_record(buffer, valid, &record) == CUPTI_SUCCESS) {
@@ -572,7 +538,7 @@ void turn_off() {
 
 // Releases CUPTI, because other code in this process is about to use it.
 void give_way() {
-  const Unseen unseen;
+  const Pause pause;
   State& all = state();
   const std::lock_guard lock(all.mutex);
   if (all.subscriber == nullptr || all.process != getpid()) return;
@@ -610,7 +576,7 @@ const optrace_agent_redirection* redirections() {
        reinterpret_cast<void**>(&real_register)}};
   return both;
 }
-constexpr std::uint32_t kRedirections = 2;
+constexpr std::size_t kRedirections = 2;
 
 // Enables the callbacks of the functions that give devices work, by their names:
 // "cudaLaunchKernel_v7000".
@@ -666,7 +632,7 @@ void turn_on() {
   }
   enable_calls(cupti, all.subscriber, CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_SIZE);
   enable_calls(cupti, all.subscriber, CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_SIZE);
-  agent.redirect(nullptr, redirections(), kRedirections);
+  optrace_ops::redirect(nullptr, redirections(), kRedirections);
 }
 
 struct Waiting {
@@ -684,7 +650,7 @@ void* wait_for_contexts(void* argument) {
       static_cast<std::shared_ptr<Waiting>*>(argument));
   Waiting& waiting = **shared;
   {
-    const Unseen unseen;
+    const Pause pause;
     const Driver& driver = waiting.driver;
     // Keeps the calls below from invalidating a stream capture in progress.
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -735,7 +701,7 @@ int end() {
   const std::lock_guard lock(all.mutex);
   if (all.process != getpid()) all.subscriber = nullptr;
   if (all.subscriber != nullptr) {
-    agent.restore(redirections(), kRedirections);
+    optrace_ops::restore(redirections(), kRedirections);
     wait_for_devices();
     turn_off();
     if (all.dropped != 0)
@@ -747,20 +713,9 @@ int end() {
 
 int begin() {
   const std::lock_guard lock(state().mutex);
-  watch_forks();
+  optrace_ops::hold_across_forks<&state>();
   turn_on();
   return 0;
-}
-
-template <typename Function>
-int without_exceptions(Function function) {
-  if (!usable.load()) return -EINVAL;
-  const Unseen unseen;
-  try {
-    return function();
-  } catch (...) {
-    return -ENOMEM;
-  }
 }
 
 }  // namespace
@@ -768,40 +723,34 @@ int without_exceptions(Function function) {
 
 extern "C" {
 
-int optrace_activity_use(const optrace_activity_functions* functions) {
+int optrace_activity_use(const optrace_recorder_functions* functions, int (*start)(void),
+                         int (*stop)(void)) {
   using namespace optrace_activity;
-  if (functions == nullptr || functions->note == nullptr || functions->new_record == nullptr ||
-      functions->keep_record == nullptr || functions->recording == nullptr ||
-      functions->pause_thread == nullptr || functions->resume_thread == nullptr ||
-      functions->redirect == nullptr || functions->restore == nullptr ||
-      functions->start == nullptr || functions->stop == nullptr)
-    return -EINVAL;
-  agent = *functions;
-  usable.store(true);
-  return 0;
+  if (start == nullptr || stop == nullptr) return -EINVAL;
+  start_recording = start;
+  stop_recording = stop;
+  return optrace_ops::use_agent(functions);
 }
 
 int optrace_activity_begin() {
-  return optrace_activity::without_exceptions(optrace_activity::begin);
+  return optrace_ops::without_exceptions<optrace_activity::Pause>(optrace_activity::begin);
 }
 
 int optrace_activity_begin_if_recording() {
-  if (!optrace_activity::usable.load()) return -EINVAL;
-  return optrace_activity::agent.recording() == 0 ? 0 : optrace_activity_begin();
+  if (!optrace_ops::has_agent.load()) return -EINVAL;
+  return optrace_ops::current_recording() == 0 ? 0 : optrace_activity_begin();
 }
 
 int optrace_activity_start() {
-  using namespace optrace_activity;
   const int begun = optrace_activity_begin();
   if (begun != 0) return begun;
-  return agent.start();
+  return optrace_activity::start_recording();
 }
 
 int optrace_activity_stop() {
-  using namespace optrace_activity;
-  if (!usable.load()) return -EINVAL;
-  without_exceptions(end);
-  return agent.stop();
+  const int ended = optrace_ops::without_exceptions<optrace_activity::Pause>(optrace_activity::end);
+  if (ended == -EINVAL) return ended;
+  return optrace_activity::stop_recording();
 }
 
 }  // extern "C"

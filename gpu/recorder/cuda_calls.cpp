@@ -1,15 +1,14 @@
 #include <atomic>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include <link.h>
-#include <unistd.h>
 
 #include "gpu/emulated/device/device.h"
 #include "gpu/recorder/forwards.h"
+#include "target/recorder/agent_functions.h"
 
 namespace optrace::emulated {
 
@@ -28,18 +27,8 @@ std::vector<optrace_agent_redirection>& redirections() {
   return *all;
 }
 
-/// Returns the agent's result. Waits up to a tenth of a second if another thread is in the agent.
-int redirect_in(const void* inside, Redirect* redirect) {
-  constexpr int kMaxTries = 200;
-  constexpr unsigned kMicroseconds = 500;
-  int result = -EBUSY;
-  for (int i = 0; result == -EBUSY && i < kMaxTries; ++i) {
-    if (i != 0) ::usleep(kMicroseconds);
-    result =
-        redirect(inside, redirections().data(), static_cast<std::uint32_t>(redirections().size()));
-  }
-  return result;
-}
+/// optrace_agent_redirect or optrace_agent_redirect_loaded.
+using Redirect = decltype(optrace_recorder_functions::redirect);
 
 /// Name of a module and an address inside it.
 struct Module {
@@ -70,20 +59,23 @@ bool is_of_cuda(const std::string& path) {
 }
 
 /// Returns the number of import table entries changed, or an error.
-int redirect_in_all(Redirect* redirect) {
+int redirect_in_all(Redirect redirect) {
   std::vector<Module> modules;
   ::dl_iterate_phdr(add_module, &modules);
   int changed = 0;
   for (const Module& module : modules) {
     if (is_of_cuda(module.name)) continue;
-    const int entries = redirect_in(module.inside, redirect);
+    const int entries = optrace_ops::when_free([&] {
+      return redirect(module.inside, redirections().data(),
+                      static_cast<std::uint32_t>(redirections().size()));
+    });
     if (entries < 0) return entries;
     changed += entries;
   }
   return changed;
 }
 
-std::atomic<Redirect*> redirect_loaded{nullptr};
+std::atomic<Redirect> redirect_loaded{nullptr};
 
 // The constructor of at::DynamicLibrary, by which PyTorch loads libraries:
 // DynamicLibrary(const char* name, const char* other_name, bool leaks).
@@ -113,12 +105,9 @@ bool add(Forwards forwards) {
 
 }  // namespace optrace::cuda_calls
 
-extern "C" int optrace_cuda_calls_start(const optrace_device_functions* functions,
-                                        optrace::cuda_calls::Redirect* redirect,
-                                        optrace::cuda_calls::Redirect* redirect_loaded) {
+extern "C" int optrace_cuda_calls_start(const optrace_recorder_functions* functions) {
   using namespace optrace::cuda_calls;
-  if (redirect == nullptr || redirect_loaded == nullptr) return -EINVAL;
   if (const int refused = optrace_device_use(functions); refused != 0) return refused;
-  optrace::cuda_calls::redirect_loaded = redirect_loaded;
-  return redirect_in_all(redirect);
+  redirect_loaded = functions->redirect_loaded;
+  return redirect_in_all(functions->redirect);
 }

@@ -32,6 +32,7 @@
 #include "target/agent/recording/reader_requests.h"
 #include "target/agent/recording/recording_writer.h"
 #include "target/agent/recording/region.h"
+#include "target/interface/recorder.h"
 
 using namespace optrace;
 using namespace optrace::agent;
@@ -809,4 +810,21 @@ int optrace_agent_read_counters(optrace_agent_counters* counters) {
   const Region* const region = current_region();
   counters->lost = region == nullptr ? 0 : __atomic_load_n(&region->lost, __ATOMIC_RELAXED);
   return 0;
+}
+
+const optrace_recorder_functions* optrace_agent_recorder_functions() {
+  static constexpr optrace_recorder_functions kFunctions{
+      .note = optrace_agent_note,
+      .new_record = optrace_agent_new_record,
+      .keep_record = optrace_agent_keep_record,
+      .recording = optrace_agent_recording,
+      .pause_thread = optrace_agent_pause_thread,
+      .resume_thread = optrace_agent_resume_thread,
+      .redirect = optrace_agent_redirect,
+      .redirect_loaded = optrace_agent_redirect_loaded,
+      .restore = optrace_agent_restore,
+      .start = optrace_agent_start,
+      .stop = optrace_agent_stop,
+  };
+  return &kFunctions;
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "target/op_recorder/library_calls.h"
+#include "target/recorder/agent_functions.h"
 
 namespace optrace_ops {
 namespace {
@@ -553,12 +554,12 @@ const Redirections& redirections() {
 
 }  // namespace
 
-void watch_blas_calls(const optrace_op_functions& agent, const void* inside_torch) {
-  redirect(agent, inside_torch, redirections().all, kCount);
+void watch_blas_calls(const void* inside_torch) {
+  redirect(inside_torch, redirections().all, kCount);
 }
 
-void leave_blas_calls(const optrace_op_functions& agent) {
-  restore(agent, redirections().all, kCount);
+void leave_blas_calls() {
+  restore(redirections().all, kCount);
 }
 
 }  // namespace optrace_ops

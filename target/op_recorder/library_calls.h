@@ -3,29 +3,20 @@
 // Recording of libtorch_cpu's calls of the libraries it contains: oneDNN, BLAS and LAPACK. The
 // calls are intercepted where they leave PyTorch's own code, by redirecting libtorch_cpu's imports.
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 
-#include "target/op_recorder/op_records.h"
 #include "target/recorder/fingerprint.h"
 #include "target/recorder/json_text.h"
 
 namespace optrace_ops {
 
 /// Starts recording calls. `inside_torch` is an address in libtorch_cpu.
-void watch_library_calls(const optrace_op_functions& agent, const void* inside_torch);
+void watch_library_calls(const void* inside_torch);
 
 /// Stops recording calls. oneDNN's print functions stay redirected until the agent restores all
 /// redirections, because a thread that is in a primitive will still print its line.
-void leave_library_calls(const optrace_op_functions& agent);
-
-/// Call the agent's functions of these names when no other thread is in the agent. Return -EBUSY if
-/// one stays there too long.
-int redirect(const optrace_op_functions& agent, const void* inside_torch,
-             const optrace_agent_redirection* redirections, std::size_t count);
-int restore(const optrace_op_functions& agent, const optrace_agent_redirection* redirections,
-            std::size_t count);
+void leave_library_calls();
 
 /// Records a call of the function that called the library. Calls with equal fingerprints share a
 /// record. The frames of the callees lie below the address `stack_pointer`. `write` adds the

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "target/op_recorder/library_calls.h"
+#include "target/recorder/agent_functions.h"
 
 // oneDNN's C API can't be redirected, because libtorch_cpu does not import it. Instead, the print
 // functions that its verbose mode calls and PyTorch's function that sets this mode are redirected.
@@ -286,14 +287,14 @@ optrace_agent_redirection redirection(const char* symbol, Function* replacement,
 
 }  // namespace
 
-void watch_onednn_calls(const optrace_op_functions& agent, const void* inside_torch) {
+void watch_onednn_calls(const void* inside_torch) {
   static const optrace_agent_redirection all[] = {
       redirection("__printf_chk", replaced_checked_printf, &original_checked_printf),
       redirection("printf", replaced_printf, &original_printf),
       redirection("fflush", replaced_fflush, &original_fflush),
       redirection("_ZN2at6native11set_verboseEi", replaced_set_verbose, &original_set_verbose)};
   const bool first = original_set_verbose == nullptr;
-  if (redirect(agent, inside_torch, all, sizeof all / sizeof *all) < 0 ||
+  if (redirect(inside_torch, all, sizeof all / sizeof *all) < 0 ||
       original_set_verbose == nullptr || original_fflush == nullptr ||
       (original_checked_printf == nullptr && original_printf == nullptr))
     return;

@@ -36,8 +36,12 @@
 #include "target/op_recorder/repeated_calls.h"
 #include "target/op_recorder/tensor_facts.h"
 #include "target/op_recorder/tensor_journal.h"
+#include "target/recorder/agent_functions.h"
 #include "target/recorder/fingerprint.h"
+#include "target/recorder/fork_lock.h"
 #include "target/recorder/json_text.h"
+#include "target/recorder/record_store.h"
+#include "target/recorder/recording_pause.h"
 
 // The callbacks run in the middle of an op and only read. They call no op or tensor method that
 // could dispatch or call Python, take no GIL, keep no reference after they return, throw nothing
@@ -52,9 +56,7 @@ using optrace::recording::kNodeEnd;
 using optrace::recording::kOpBegin;
 using optrace::recording::kOpEnd;
 
-constexpr std::uint32_t kMaxRecords = 65536;
-constexpr std::size_t kMaxText = 32UL << 20U;  // In bytes, for all records together.
-constexpr std::size_t kMaxSchemas = 16384;     // PyTorch 2.6 has 3,400, and all are small.
+constexpr std::size_t kMaxSchemas = 16384;  // PyTorch 2.6 has 3,400, and all are small.
 // Number of elements of a list that a record contains.
 constexpr std::size_t kMaxElements = 64;
 // Number of characters of a string that a record contains.
@@ -108,69 +110,28 @@ struct Callee {
   }
 };
 
-struct FingerprintHash {
-  std::size_t operator()(const Fingerprint& fingerprint) const { return fingerprint.low(); }
-};
-
-optrace_op_functions agent{};
-std::atomic<bool> usable{false};
 // Counts calls of enable and disable; odd while enabled.
 std::atomic<std::uint32_t> recording_number{0};
 
-// Excludes the callback's own calls from the recording and preserves errno.
-class Unseen {
- public:
-  Unseen() : errno_(errno), paused_(agent.pause_thread()) {}
-  ~Unseen() {
-    agent.resume_thread(paused_);
-    errno = errno_;
-  }
-  Unseen(const Unseen&) = delete;
-  Unseen& operator=(const Unseen&) = delete;
+// Never destroyed, as what else all threads share, because threads may run ops until the process
+// ends.
+RecordStore& records() {
+  static RecordStore& records = *new RecordStore;
+  return records;
+}
 
- private:
-  int errno_;
-  std::uint32_t paused_;
-};
-
-// Data shared by all threads. Never destroyed, because threads may run ops until the process ends.
-class Table {
+// The functions that RecordFunction has named.
+class Callees {
  public:
-  static Table& get() {
-    static Table& table = *new Table;
-    return table;
+  static Callees& get() {
+    static Callees& callees = *new Callees;
+    return callees;
   }
 
-  // Removes the records of an earlier recording, whose ids are not valid in the new one.
+  // Removes the numbers of records in an earlier recording.
   void restart() {
     const std::lock_guard<std::mutex> lock(mutex_);
-    ids_.clear();
-    text_size_ = 0;
-    full_ = false;
     for (auto& [name, callee] : callees_) callee->records = 0;
-  }
-
-  // Returns the id of the record with this fingerprint. For a new fingerprint, the output of
-  // `write` becomes the record's text. Returns 0 if there is no room.
-  template <typename Write>
-  std::uint32_t id_of(const Fingerprint& fingerprint, Callee* callee, Write write) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = ids_.find(fingerprint);
-    if (found != ids_.end()) return found->second;
-    // Once a record found no room, the others are not even written.
-    if (full_ || ids_.size() >= kMaxRecords) return 0;
-    JsonText json;
-    write(json);
-    const std::string& text = json.text();
-    full_ = text_size_ + text.size() > kMaxText;
-    if (full_) return 0;
-    const std::uint32_t id = agent.new_record();
-    full_ = agent.keep_record(id, text.data(), text.size()) != 0;
-    if (full_) return 0;
-    ids_.emplace(fingerprint, id);
-    text_size_ += text.size();
-    if (callee != nullptr) callee->records.fetch_add(1, std::memory_order_relaxed);
-    return id;
   }
 
   // Returns the op that `function` calls, or null if there is no room for another.
@@ -262,9 +223,6 @@ class Table {
   }
 
   std::mutex mutex_;
-  std::unordered_map<Fingerprint, std::uint32_t, FingerprintHash> ids_;
-  std::size_t text_size_ = 0;
-  bool full_ = false;
   std::unordered_map<const char*, Callee*> ops_;        // By the address of the schema's name.
   std::unordered_map<std::string, Callee*> functions_;  // Functions without a schema, by name.
   std::unordered_map<std::string, std::unique_ptr<Callee>> callees_;
@@ -293,14 +251,23 @@ class ThreadCache {
     return cache;
   }
 
+  // Returns the id of the record with this fingerprint, or 0 if there is no room. `write` adds the
+  // keys and values of a new one.
   template <typename Write>
   std::uint32_t id_of(const Fingerprint& fingerprint, std::uint32_t recording, Callee* callee,
                       Write write) {
     Known& known = known_[fingerprint.high() % kKnown];
     if (known.recording == recording && known.fingerprint == fingerprint) return known.id;
-    const std::uint32_t id = Table::get().id_of(fingerprint, callee, write);
-    known = {fingerprint, recording, id};
-    return id;
+    const RecordStore::Record record = records().record_of(recording, fingerprint, [&] {
+      JsonText json;
+      json.open('{');
+      write(json);
+      json.close('}');
+      return json.text();
+    });
+    if (record.is_new && callee != nullptr) callee->records.fetch_add(1, std::memory_order_relaxed);
+    known = {fingerprint, recording, record.id};
+    return record.id;
   }
 
   SeenCalls& seen_calls() { return seen_calls_; }
@@ -312,8 +279,8 @@ class ThreadCache {
   Callee* callee_of(const at::RecordFunction& function) {
     const char* const name = function.name();
     KnownOp& known = ops_[(reinterpret_cast<std::uintptr_t>(name) >> 4U) % kKnownOps];
-    if (known.name == name && Table::is_overload_of(*known.callee, name)) return known.callee;
-    Callee* const callee = Table::get().callee_of(function);
+    if (known.name == name && Callees::is_overload_of(*known.callee, name)) return known.callee;
+    Callee* const callee = Callees::get().callee_of(function);
     if (callee != nullptr && !callee->schema.empty()) known = {name, callee};
     return callee;
   }
@@ -767,7 +734,6 @@ std::uint32_t record_of_call(const at::RecordFunction& function, ThreadCache& ca
   std::optional<ScriptLine> script;
   if (op.depth() == 0) script.emplace().add_to(fingerprint);
   return cache.id_of(fingerprint, op.recording(), callee, [&](JsonText& json) {
-    json.open('{');
     json.key("op");
     json.string(callee->name);
     json.key("schema");
@@ -795,7 +761,6 @@ std::uint32_t record_of_call(const at::RecordFunction& function, ThreadCache& ca
       json.key("varies");
       json.boolean(true);
     }
-    json.close('}');
   });
 }
 
@@ -831,7 +796,6 @@ class Results {
   bool has_new_tensor() const { return has_new_tensor_; }
 
   void write(JsonText& json) const {
-    json.open('{');
     json.key("results");
     json.open('[');
     for (const c10::IValue& value : values_) write(json, value, true);
@@ -840,7 +804,6 @@ class Results {
       json.key("repeated");
       json.boolean(true);
     }
-    json.close('}');
   }
 
  private:
@@ -962,10 +925,8 @@ std::uint32_t record_of_node(const at::RecordFunction& function, ThreadCache& ca
   fingerprint.add('N');
   fingerprint.add(name, std::strlen(name));
   return cache.id_of(fingerprint, recording, nullptr, [&](JsonText& json) {
-    json.open('{');
     json.key("node");
     json.string(name);
-    json.close('}');
   });
 }
 
@@ -1003,7 +964,7 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
   std::uint32_t record = 0;
   try {
     // Ends before the event is recorded, because nothing is recorded for a paused thread.
-    const Unseen unseen;
+    const RecordingPause pause;
     ThreadCache* const cache = ThreadCache::get();
     op = std::make_unique<RunningOp>(recording, cache == nullptr ? 0 : cache->depth++);
     if (cache != nullptr) {
@@ -1039,7 +1000,7 @@ void end(const at::RecordFunction& function, at::ObserverContext* context) {
   if (op->recording() != recording_number.load(std::memory_order_acquire)) return;
   std::uint32_t record = 0;
   try {
-    const Unseen unseen;
+    const RecordingPause pause;
     if (cache != nullptr && !is_node(function)) record = record_of_results(function, *cache, *op);
     if (cache != nullptr && op->journal_call() != nullptr) {
       const char* const name =
@@ -1093,31 +1054,24 @@ std::string describe_keys() {
 
 at::CallbackHandle callbacks = at::INVALID_CALLBACK_HANDLE;
 
-// A child of fork() has no recording until it starts one, and must not inherit the table locked by
-// a thread that does not exist in it.
+// A child of fork() has no recording until it starts one.
+void end_in_forked_child() {
+  tensor_journal::forget();
+  const std::uint32_t recording = recording_number.load(std::memory_order_relaxed);
+  recording_number.store(recording + recording % 2, std::memory_order_relaxed);
+}
+
 void watch_forks() {
-  static const int result = pthread_atfork(
-      [] {
-        Table::get().lock();
-        tensor_journal::lock();
-      },
-      [] {
-        tensor_journal::unlock();
-        Table::get().unlock();
-      },
-      [] {
-        tensor_journal::unlock();
-        tensor_journal::forget();
-        Table::get().unlock();
-        const std::uint32_t recording = recording_number.load(std::memory_order_relaxed);
-        recording_number.store(recording + recording % 2, std::memory_order_relaxed);
-      });
+  hold_across_forks<&records>();
+  hold_across_forks<&Callees::get>();
+  hold_across_forks<&tensor_journal::mutex>();
+  static const int result = pthread_atfork(nullptr, nullptr, end_in_forked_child);
   static_cast<void>(result);
 }
 
 int enable() {
   if (recording_number.load() % 2 != 0) return -EALREADY;
-  Table::get().restart();
+  Callees::get().restart();
   const std::string keys = describe_keys();
   agent.keep_record(0, keys.data(), keys.size());
   watch_forks();
@@ -1129,30 +1083,19 @@ int enable() {
           .needsInputs(true)
           .needsOutputs(true)
           .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
-  tensor_journal::start(agent);
-  watch_library_calls(agent, reinterpret_cast<const void*>(&at::removeCallback));
+  tensor_journal::start();
+  watch_library_calls(reinterpret_cast<const void*>(&at::removeCallback));
   return 0;
 }
 
 int disable() {
   if (recording_number.load() % 2 == 0) return -EALREADY;
-  leave_library_calls(agent);
+  leave_library_calls();
   recording_number.fetch_add(1);
   at::removeCallback(callbacks);
   callbacks = at::INVALID_CALLBACK_HANDLE;
-  tensor_journal::stop(agent);
+  tensor_journal::stop();
   return 0;
-}
-
-template <typename Function>
-int without_exceptions(Function function) {
-  if (!usable.load()) return -EINVAL;
-  const Unseen unseen;
-  try {
-    return function();
-  } catch (...) {
-    return -ENOMEM;
-  }
 }
 
 }  // namespace
@@ -1163,13 +1106,9 @@ void note_library_call(const Fingerprint& fingerprint, std::uint64_t stack_point
   if (recording % 2 == 0) return;
   std::uint32_t record = 0;
   try {
-    const Unseen unseen;
+    const RecordingPause pause;
     if (ThreadCache* const cache = ThreadCache::get())
-      record = cache->id_of(fingerprint, recording, nullptr, [&](JsonText& json) {
-        json.open('{');
-        write(json);
-        json.close('}');
-      });
+      record = cache->id_of(fingerprint, recording, nullptr, [&](JsonText& json) { write(json); });
   } catch (...) {
     record = 0;
   }
@@ -1180,15 +1119,8 @@ void note_library_call(const Fingerprint& fingerprint, std::uint64_t stack_point
 
 extern "C" {
 
-int optrace_ops_use(const optrace_op_functions* functions) {
-  if (functions == nullptr || functions->note == nullptr || functions->keep_record == nullptr ||
-      functions->pause_thread == nullptr || functions->resume_thread == nullptr ||
-      functions->start == nullptr || functions->stop == nullptr || functions->redirect == nullptr ||
-      functions->restore == nullptr)
-    return -EINVAL;
-  optrace_ops::agent = *functions;
-  optrace_ops::usable.store(true);
-  return 0;
+int optrace_ops_use(const optrace_recorder_functions* functions) {
+  return optrace_ops::use_agent(functions);
 }
 
 int optrace_ops_keep_tensors(void* tensor_type, void* sample, const char* not_own,
@@ -1214,7 +1146,7 @@ int optrace_ops_disable() {
 }
 
 int optrace_ops_start() {
-  if (!optrace_ops::usable.load()) return -EINVAL;
+  if (!optrace_ops::has_agent.load()) return -EINVAL;
   const int started = optrace_ops::agent.start();
   if (started != 0) return started;
   const int enabled = optrace_ops_enable();
@@ -1223,7 +1155,7 @@ int optrace_ops_start() {
 }
 
 int optrace_ops_stop() {
-  if (!optrace_ops::usable.load()) return -EINVAL;
+  if (!optrace_ops::has_agent.load()) return -EINVAL;
   optrace_ops_disable();
   return optrace_ops::agent.stop();
 }

@@ -1,37 +1,22 @@
 #pragma once
 
 // C interface of the op-record agent. It is shipped as source and built for the installed PyTorch
-// (target/build/op_agent.h), because its callbacks use PyTorch's own types, whose layout
-// differs between versions. The in-process agent (target/agent/) does not depend on
-// PyTorch. It is called through pointers only, so neither is linked with the other.
+// (target/build/op_agent.h), because its callbacks use PyTorch's own types, whose layout differs
+// between versions.
 //
 // The functions return 0 or -errno. They may be called from any thread, but not from two at once,
 // and don't need the GIL. They don't throw.
 
 #include <cstdint>
 
-#include "target/interface/agent.h"
+#include "target/interface/recorder.h"
 
 #define OPTRACE_OPS_EXPORT __attribute__((visibility("default")))
 
 extern "C" {
 
-/// The in-process agent's functions, as declared in target/interface/agent.h.
-struct optrace_op_functions {
-  int (*note)(std::uint32_t kind, std::uint32_t record, std::uint64_t number, std::uint64_t thread);
-  std::uint32_t (*new_record)(void);
-  int (*keep_record)(std::uint32_t id, const char* text, std::uint64_t size);
-  std::uint32_t (*pause_thread)(void);
-  void (*resume_thread)(std::uint32_t paused);
-  int (*start)(void);
-  int (*stop)(void);
-  int (*redirect)(const void* inside, const struct optrace_agent_redirection* redirections,
-                  std::uint32_t count);
-  int (*restore)(const struct optrace_agent_redirection* redirections, std::uint32_t count);
-};
-
-/// Sets the functions to use. Must be called first. The struct is copied.
-OPTRACE_OPS_EXPORT int optrace_ops_use(const struct optrace_op_functions* functions);
+/// Sets the agent's functions, which are copied. Must be called first. May return -EINVAL.
+OPTRACE_OPS_EXPORT int optrace_ops_use(const struct optrace_recorder_functions* functions);
 
 /// Makes the recordings that start from now on keep the journal of tensors (tensor_journal.h). Call
 /// it with the GIL held. `tensor_type` is the Python type torch.Tensor, and `sample` a tensor of

@@ -5,8 +5,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "target/op_recorder/library_calls.h"
 #include "target/op_recorder/tensor_journal.h"
+#include "target/recorder/agent_functions.h"
 
 namespace optrace_ops {
 namespace {
@@ -44,13 +44,13 @@ constexpr std::size_t kCount = sizeof kRedirections / sizeof *kRedirections;
 
 }  // namespace
 
-void watch_saved_variables(const optrace_op_functions& agent) {
+void watch_saved_variables() {
   // Functions of autograd that a program defines are in other libraries than ops.
-  redirect(agent, nullptr, kRedirections, kCount);
+  redirect(nullptr, kRedirections, kCount);
 }
 
-void leave_saved_variables(const optrace_op_functions& agent) {
-  restore(agent, kRedirections, kCount);
+void leave_saved_variables() {
+  restore(kRedirections, kCount);
 }
 
 }  // namespace optrace_ops

@@ -17,6 +17,7 @@
 #include "target/op_recorder/tensor_facts.h"
 #include "target/op_recorder/tensor_swaps.h"
 #include "target/op_recorder/tensor_table.h"
+#include "target/recorder/agent_functions.h"
 #include "target/recorder/json_text.h"
 
 namespace optrace_ops::tensor_journal {
@@ -62,10 +63,9 @@ class Journal final : public VariableVisitor {
   std::mutex& mutex() { return mutex_; }
   bool is_on() const { return on_.load(std::memory_order_relaxed); }
 
-  void start(const optrace_op_functions& agent, std::uint64_t most) {
+  void start(std::uint64_t most) {
     const Locked lock(*this);
     most_ = most;
-    agent_ = agent;
     reset();
     on_.store(true);
   }
@@ -186,7 +186,7 @@ class Journal final : public VariableVisitor {
   }
 
   void note_saved(const c10::TensorImpl& tensor) {
-    const std::uint32_t paused = agent_.pause_thread();
+    const std::uint32_t paused = agent.pause_thread();
     {
       const Locked lock(*this);
       const c10::Storage& storage = tensor.unsafe_storage();
@@ -205,7 +205,7 @@ class Journal final : public VariableVisitor {
         put(entry);
       }
     }
-    agent_.resume_thread(paused);
+    agent.resume_thread(paused);
   }
 
   bool begin(const PythonScope& scope) override {
@@ -459,13 +459,12 @@ class Journal final : public VariableVisitor {
     const bool full = size_ > most_;
     const std::string text = "{\"tensors\":[" + chunk_ + "]" + (full ? ",\"full\":true" : "") + "}";
     chunk_.clear();
-    const std::uint32_t id = agent_.new_record();
-    if (agent_.keep_record(id, text.data(), text.size()) != 0 || full) on_.store(false);
+    const std::uint32_t id = agent.new_record();
+    if (agent.keep_record(id, text.data(), text.size()) != 0 || full) on_.store(false);
   }
 
   std::mutex mutex_;
   std::atomic<bool> on_{false};
-  optrace_op_functions agent_{};
   StorageTable storages_;
   TensorTable tensors_;
   Dropped dropped_;  // To be dropped without the lock.
@@ -492,17 +491,17 @@ void request(const PythonSettings& settings, std::uint64_t most) {
   requested.store(most);
 }
 
-void start(const optrace_op_functions& agent) {
+void start() {
   if (const std::uint64_t most = requested.load(); most != 0) {
-    Journal::get().start(agent, most);
-    watch_saved_variables(agent);
+    Journal::get().start(most);
+    watch_saved_variables();
     watch_swaps();
   }
 }
 
-void stop(const optrace_op_functions& agent) {
+void stop() {
   if (requested.load() == 0) return;
-  leave_saved_variables(agent);
+  leave_saved_variables();
   leave_swaps();
   Journal::get().stop();
 }
@@ -551,11 +550,8 @@ void end(const JournalThread& thread, const JournalCall& call, const char* name,
   Journal::get().end(thread, call, name, is_node);
 }
 
-void lock() {
-  Journal::get().mutex().lock();
-}
-void unlock() {
-  Journal::get().mutex().unlock();
+std::mutex& mutex() {
+  return Journal::get().mutex();
 }
 void forget() {
   Journal::get().forget();

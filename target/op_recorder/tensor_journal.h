@@ -2,12 +2,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include <ATen/core/ivalue.h>
 #include <c10/core/TensorImpl.h>
 
-#include "target/op_recorder/op_records.h"
 #include "target/op_recorder/python_variables.h"
 
 namespace optrace_ops {
@@ -46,10 +46,10 @@ namespace tensor_journal {
 void request(const PythonSettings& settings, std::uint64_t most);
 
 /// Begins a journal if one was requested.
-void start(const optrace_op_functions& agent);
+void start();
 
 /// Looks at the variables of the main module, and ends the journal.
-void stop(const optrace_op_functions& agent);
+void stop();
 
 /// Returns true while there is a journal that has room.
 bool is_on();
@@ -78,9 +78,8 @@ void leave(JournalThread& thread, const JournalCall& call);
 /// Adds the call, of the op or node with this name, to the journal.
 void end(const JournalThread& thread, const JournalCall& call, const char* name, bool is_node);
 
-/// For fork(): a child has no journal until it starts one.
-void lock();
-void unlock();
+/// For fork(): the journal's lock. A child has no journal until it starts one.
+std::mutex& mutex();
 void forget();
 
 }  // namespace tensor_journal

@@ -43,8 +43,9 @@ class Device:
         library = ctypes.CDLL(None)
         self.functions = (NOTE(self.note), NEW_RECORD(lambda: len(self.records) + 1),
                           KEEP_RECORD(self.keep_record), RECORDING(lambda: self.round))
-        table = (ctypes.c_void_p * 4)(*(ctypes.cast(each, ctypes.c_void_p)
-                                        for each in self.functions))
+        # struct optrace_recorder_functions; the device calls only the first four.
+        table = (ctypes.c_void_p * 11)(*(ctypes.cast(each, ctypes.c_void_p)
+                                         for each in self.functions + self.functions[3:] * 7))
         if library.optrace_device_use(table) != 0:
             sys.exit("replay.py: the emulated device does not tell what it is asked for")
 

@@ -7,11 +7,6 @@
 
 namespace optrace_ops {
 
-int redirect(const optrace_op_functions& /*agent*/, const void* /*inside_torch*/,
-             const optrace_agent_redirection* /*redirections*/, std::size_t /*count*/) {
-  return 0;
-}
-
 void note_library_call(const Fingerprint& /*fingerprint*/, std::uint64_t /*stack_pointer*/,
                        const std::function<void(JsonText&)>& write) {
   JsonText json;

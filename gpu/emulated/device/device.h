@@ -15,6 +15,7 @@
 #include <string>
 
 #include "gpu/models/gpu_model.h"
+#include "target/interface/recorder.h"
 #include "target/recorder/json_text.h"
 
 #define OPTRACE_DEVICE_EXPORT __attribute__((visibility("default")))
@@ -127,16 +128,9 @@ OPTRACE_DEVICE_EXPORT void library_wrote(const void* pointer);
 
 extern "C" {
 
-/// Passes the in-process agent's functions, as declared in
-/// target/interface/agent.h. From then on, calls are recorded whenever the agent
-/// records. Returns 0 or -EINVAL.
-struct optrace_device_functions {
-  int (*note)(std::uint32_t kind, std::uint32_t record, std::uint64_t number, std::uint64_t thread);
-  std::uint32_t (*new_record)(void);
-  int (*keep_record)(std::uint32_t id, const char* text, std::uint64_t size);
-  std::uint32_t (*recording)(void);
-};
-OPTRACE_DEVICE_EXPORT int optrace_device_use(const struct optrace_device_functions* functions);
+/// Passes the agent's functions. From then on, calls are recorded whenever the agent records.
+/// Returns 0, or -EINVAL if a function is missing.
+OPTRACE_DEVICE_EXPORT int optrace_device_use(const struct optrace_recorder_functions* functions);
 
 /// Number of calls of functions that are not implemented.
 OPTRACE_DEVICE_EXPORT std::uint64_t optrace_device_unimplemented(void);

@@ -1,17 +1,17 @@
 #pragma once
 
-#include <pthread.h>
+#include "target/recorder/fork_lock.h"
 
 namespace optrace::emulated {
 
-/// Holds a mutex during fork(), so that a child never inherits it locked by a thread that does not
-/// exist there. Such a mutex is never locked while another one is held, so fork() may lock them in
-/// any order.
+/// Holds a mutex during fork(), as hold_across_forks() does, from the time when the library is
+/// loaded.
 template <auto& kMutex>
 struct HeldAcrossFork {
-  HeldAcrossFork() {
-    pthread_atfork([] { kMutex.lock(); }, [] { kMutex.unlock(); }, [] { kMutex.unlock(); });
-  }
+  HeldAcrossFork() { optrace_ops::hold_across_forks<&HeldAcrossFork::mutex>(); }
+
+ private:
+  static auto& mutex() { return kMutex; }
 };
 
 }  // namespace optrace::emulated

@@ -1,69 +1,34 @@
-// Records of calls, passed to the in-process agent for the trace.
+// Records of calls, passed to the agent for the trace.
 
-#include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
 #include <string>
-#include <unordered_map>
 #include <utility>
 
 #include "gpu/emulated/device/device.h"
-#include "gpu/emulated/device/device_fork.h"
 #include "gpu/emulated/streams/device_streams.h"
 #include "target/interface/recording_format.h"
+#include "target/recorder/agent_functions.h"
+#include "target/recorder/fingerprint.h"
+#include "target/recorder/fork_lock.h"
+#include "target/recorder/record_store.h"
 
 namespace optrace::emulated {
 namespace {
 
-// Beyond these limits, calls are still recorded, but without a description.
-constexpr std::size_t kMaxRecords = 65536;
-constexpr std::size_t kMaxBytes = 32ULL << 20;
+using optrace_ops::agent;
+using optrace_ops::Fingerprint;
+using optrace_ops::RecordStore;
 
-std::mutex records_mutex;
-const HeldAcrossFork<records_mutex> records_held;
-
-/// The records of one recording.
-struct Records {
-  std::uint32_t round = 0;
-  std::size_t bytes = 0;
-  std::unordered_map<std::string, std::uint32_t> ids;
-};
-
-Records& records() {
+RecordStore& records() {
   // Never destroyed, because CUDA may be called until the process ends.
-  static auto* const records = new Records;
+  static auto* const records = new RecordStore;
   return *records;
 }
 
-optrace_device_functions agent_functions{};
-std::atomic<const optrace_device_functions*> agent{nullptr};
-
-std::uint32_t running_round() {
-  const optrace_device_functions* const functions = agent.load(std::memory_order_acquire);
-  return functions == nullptr ? 0 : functions->recording();
-}
-
-/// Returns the id of the record with this text, or 0 if there is no room for another.
-std::uint32_t record_of(const optrace_device_functions& functions, std::uint32_t round,
-                        const std::string& text) {
-  const std::lock_guard lock(records_mutex);
-  Records& kept = records();
-  if (kept.round != round) {
-    kept.ids.clear();
-    kept.bytes = 0;
-    kept.round = round;
-  }
-  const auto known = kept.ids.find(text);
-  if (known != kept.ids.end()) return known->second;
-  if (kept.ids.size() >= kMaxRecords || kept.bytes + text.size() > kMaxBytes) return 0;
-  const std::uint32_t id = functions.new_record();
-  if (id == 0 || functions.keep_record(id, text.data(), text.size()) != 0) return 0;
-  kept.ids.emplace(text, id);
-  kept.bytes += text.size();
-  return id;
-}
+const bool held = (optrace_ops::hold_across_forks<&records>(), true);
 
 thread_local const void* called_at = nullptr;
 
@@ -106,7 +71,7 @@ bool is_told_elsewhere(const char* kind) {
 }  // namespace
 
 bool recording() {
-  return running_round() != 0;
+  return optrace_ops::current_recording() != 0;
 }
 
 Call::Call(const char* function, const char* kind)
@@ -121,11 +86,14 @@ Call::Call(const char* function, const char* kind)
 void Call::record() {
   json_.close('}');
   if (library_) capture_library_call(json_.text());
-  const std::uint32_t round = running_round();
-  if (round == 0 || (told_elsewhere_ && called_at == nullptr)) return;
-  const optrace_device_functions& functions = *agent.load(std::memory_order_acquire);
-  functions.note(recording::kCallRecord, record_of(functions, round, json_.text()),
-                 reinterpret_cast<std::uintptr_t>(called_at), 0);
+  const std::uint32_t recording = optrace_ops::current_recording();
+  if (recording == 0 || (told_elsewhere_ && called_at == nullptr)) return;
+  const std::string& text = json_.text();
+  Fingerprint fingerprint;
+  fingerprint.add(text.data(), text.size());
+  const auto record =
+      records().record_of(recording, fingerprint, [&]() -> const std::string& { return text; });
+  agent.note(recording::kCallRecord, record.id, reinterpret_cast<std::uintptr_t>(called_at), 0);
 }
 
 CalledAt::CalledAt(const void* frame) : before_(std::exchange(called_at, frame)) {}
@@ -148,15 +116,9 @@ void record_failure(const char* function, int error, const char* name) {
 
 }  // namespace optrace::emulated
 
-extern "C" int optrace_device_use(const struct optrace_device_functions* functions) {
-  using namespace optrace::emulated;
-  if (functions == nullptr || functions->note == nullptr || functions->keep_record == nullptr ||
-      functions->new_record == nullptr || functions->recording == nullptr)
-    return -EINVAL;
-  const std::lock_guard lock(records_mutex);
+extern "C" int optrace_device_use(const struct optrace_recorder_functions* functions) {
+  if (!optrace_ops::is_complete(functions)) return -EINVAL;
   // Set only once, because a call may be using the functions.
-  if (agent.load(std::memory_order_relaxed) != nullptr) return 0;
-  agent_functions = *functions;
-  agent.store(&agent_functions, std::memory_order_release);
-  return 0;
+  static const int result = optrace_ops::use_agent(functions);
+  return result;
 }

@@ -82,13 +82,6 @@ class Counters(ctypes.Structure):
         "left_behind", "lost")]
 
 
-class _DeviceFunctions(ctypes.Structure):
-    """struct optrace_device_functions (gpu/emulated/device/device.h)."""
-
-    _fields_ = [(name, ctypes.c_void_p)
-                for name in ("note", "new_record", "keep_record", "recording")]
-
-
 class Agent:
     """The agent. `start` and `stop` are the bare C functions, because a wrapper's frames would be
     recorded.
@@ -104,6 +97,10 @@ class Agent:
             raise Problem(FAILED, "the agent can't be loaded: %s" % error,
                           "Rebuild or reinstall optrace.") from error
         self.use_jumps = use_jumps
+        functions = self._library.optrace_agent_recorder_functions
+        functions.restype = ctypes.c_void_p
+        # What recorders call (target/interface/recorder.h).
+        self._functions = ctypes.c_void_p(functions())
         self._hear_of_the_device()
         self.start = self._library.optrace_agent_start
         self.stop = self._library.optrace_agent_stop
@@ -154,12 +151,7 @@ class Agent:
         use = getattr(ctypes.PyDLL(None), "optrace_device_use", None)
         if use is not None:
             self.check("connecting the emulated device to the recorder",
-                       use(ctypes.byref(self._device_functions())))
-
-    def _device_functions(self):
-        return _DeviceFunctions(*[
-            ctypes.cast(getattr(self._library, "optrace_agent_" + name), ctypes.c_void_p)
-            for name, *_ in _DeviceFunctions._fields_])
+                       use(self._functions))
 
     def share(self, descriptor):
         """Makes recordings use the memory of this descriptor from the next start on."""
@@ -174,7 +166,7 @@ class Agent:
         Returns sentences on missing data, empty on success.
         """
         try:
-            self.start, self.stop = load_op_records(self._library, path, tensors)
+            self.start, self.stop = load_op_records(self._functions, path, tensors)
         except OSError as error:
             return ["Op records are missing: the library that records them can't be loaded (%s)."
                     % first_line(error)]
@@ -187,7 +179,7 @@ class Agent:
         sentences on missing data, empty on success.
         """
         try:
-            activity = DeviceActivity(self._library, path, self.start, self.stop)
+            activity = DeviceActivity(self._functions, path, self.start, self.stop)
             self.stop = activity.stop
             if torch is None:
                 self.start = activity.start
@@ -205,11 +197,7 @@ class Agent:
         missing data, empty on success.
         """
         try:
-            start = ctypes.PyDLL(path).optrace_cuda_calls_start
-            redirect = [ctypes.cast(function, ctypes.c_void_p) for function in (
-                self._library.optrace_agent_redirect,
-                self._library.optrace_agent_redirect_loaded)]
-            result = start(ctypes.byref(self._device_functions()), *redirect)
+            result = ctypes.PyDLL(path).optrace_cuda_calls_start(self._functions)
             if result < 0:
                 raise OSError(-result, os.strerror(-result))
         except (OSError, AttributeError) as error:

@@ -6,16 +6,14 @@ import os
 import sys
 
 
-def load_op_records(agent, path, tensors=0):
+def load_op_records(functions, path, tensors=0):
     """Returns the bare C functions that start and stop a recording with op records.
 
-    `agent` is the agent's own library. Recordings contain up to `tensors` bytes of the journal of
+    `functions` are those of the agent. Recordings contain up to `tensors` bytes of the journal of
     tensors. Raises OSError if the library at `path` can't be used.
     """
     library = ctypes.PyDLL(path)
-    functions = _Functions(*[ctypes.cast(getattr(agent, "optrace_agent_" + name), ctypes.c_void_p)
-                             for name, *_ in _Functions._fields_])
-    result = library.optrace_ops_use(ctypes.byref(functions))
+    result = library.optrace_ops_use(functions)
     if result != 0:
         raise OSError(-result, os.strerror(-result))
     _keep_tensors(library, tensors)
@@ -56,11 +54,3 @@ def dispatch_tables(torch, ops):
         if places:
             boxed[op] = places
     return {"dispatch_tables": tables, "boxed_kernels": boxed}
-
-
-class _Functions(ctypes.Structure):
-    """struct optrace_op_functions."""
-
-    _fields_ = [(name, ctypes.c_void_p) for name in (
-        "note", "new_record", "keep_record", "pause_thread", "resume_thread", "start", "stop",
-        "redirect", "restore")]
