@@ -9,6 +9,7 @@
 // divided into blocks of kBlockSize bytes, each with its own checksum. A reader maps the file and
 // verifies a block when it first accesses it, rather than the whole file when opening it.
 
+#include <cstddef>
 #include <cstdint>
 
 namespace optrace::index_format {
@@ -80,6 +81,13 @@ enum class SectionKind : std::uint32_t {
   result_types = 40,
   definition_results = 41,
 };
+
+// Every index has the sections in this range.
+constexpr SectionKind kFirstRequired = SectionKind::meta;
+constexpr SectionKind kLastRequired = SectionKind::python_lines;
+
+// One more than the last kind.
+constexpr std::size_t kSectionKinds = static_cast<std::size_t>(SectionKind::definition_results) + 1;
 
 // Names per entry of a *_blocks section.
 constexpr std::uint32_t kNamesPerBlock = 16;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -13,13 +14,14 @@
 #include <xxhash.h>
 
 #include "indexer/store/index_format.h"
+#include "indexer/store/index_rows.h"
 #include "platform/error.h"
 #include "platform/files/output_file.h"
 
 namespace optrace {
 namespace {
 
-using index_format::SectionKind;
+using namespace index_format;
 
 std::uint32_t checked_u32(std::size_t value) {
   if (value > std::numeric_limits<std::uint32_t>::max()) {
@@ -38,42 +40,40 @@ class Sections {
     data_ += bytes;
   }
 
-  template <typename Number>
-  void add(SectionKind kind, const std::vector<Number>& numbers) {
-    std::string bytes(numbers.size() * sizeof(Number), '\0');
-    if (!numbers.empty()) {
-      std::memcpy(bytes.data(), numbers.data(), bytes.size());
-    }
-    add(kind, numbers.size(), bytes);
+  /// Adds texts, each NUL-terminated.
+  void add_texts(SectionKind kind, const std::vector<std::string>& texts) {
+    std::string bytes;
+    for (const std::string& text : texts) bytes.append(text).push_back('\0');
+    add(kind, texts.size(), bytes);
   }
 
-  /// Adds names, each a sequence of NUL-terminated parts, and the offset of every 16th name.
-  void add_names(SectionKind kind, SectionKind blocks_kind, const std::vector<std::string>& names) {
-    std::string bytes;
-    std::vector<std::uint32_t> blocks;
+  /// Adds names, each a sequence of NUL-separated texts, and the offset of every 16th name.
+  void add_names(const NameTable& table, const std::vector<std::string>& names) {
+    add_texts(table.names, names);
+    std::string blocks;
+    std::size_t offset = 0;
     for (std::size_t number = 0; number < names.size(); ++number) {
-      if (number % index_format::kNamesPerBlock == 0) {
-        blocks.push_back(checked_u32(bytes.size()));
+      if (number % kNamesPerBlock == 0) {
+        const std::uint32_t start = checked_u32(offset);
+        blocks.append(reinterpret_cast<const char*>(&start), sizeof start);
       }
-      bytes += names[number];
-      bytes += '\0';
+      offset += names[number].size() + 1;
     }
-    add(kind, names.size(), bytes);
-    add(blocks_kind, blocks);
+    add(table.blocks, blocks.size() / sizeof(std::uint32_t), blocks);
   }
 
   void write(const std::filesystem::path& path) const {
-    std::string front(table_.size() * sizeof(index_format::Section), '\0');
+    std::string front(table_.size() * sizeof(Section), '\0');
     std::memcpy(front.data(), table_.data(), front.size());
     std::uint64_t block_count = 0;
-    for (std::size_t at = 0; at < data_.size(); at += index_format::kBlockSize, ++block_count) {
-      const auto block = std::string_view(data_).substr(at, index_format::kBlockSize);
+    for (std::size_t at = 0; at < data_.size(); at += kBlockSize, ++block_count) {
+      const auto block = std::string_view(data_).substr(at, kBlockSize);
       const std::uint64_t checksum = XXH3_64bits(block.data(), block.size());
       front.append(reinterpret_cast<const char*>(&checksum), sizeof checksum);
     }
-    index_format::Header header{};
-    std::copy(std::begin(index_format::kMagic), std::end(index_format::kMagic), header.magic);
-    header.version = index_format::kVersion;
+    Header header{};
+    std::copy(std::begin(kMagic), std::end(kMagic), header.magic);
+    header.version = kVersion;
     header.section_count = checked_u32(table_.size());
     header.data_offset = sizeof header + front.size();
     header.file_size = header.data_offset + data_.size();
@@ -87,7 +87,7 @@ class Sections {
   }
 
  private:
-  std::vector<index_format::Section> table_;
+  std::vector<Section> table_;
   std::string data_;
 };
 
@@ -163,28 +163,54 @@ void put_in_order(IndexContents& contents) {
       names.end());
 }
 
-/// The bounds of lines, as two columns.
-class IntervalColumns {
+/// The rows of a table, as columns.
+template <typename Row>
+class Columns {
+ public:
+  void add(const Row& row) {
+    each_column(row, [&](SectionKind kind, auto field) { append(kind, field); });
+  }
+
+  /// Adds a number to one column only.
+  template <typename Number>
+  void append(SectionKind kind, Number number) {
+    columns_[kind].append(reinterpret_cast<const char*>(&number), sizeof number);
+  }
+
+  void write(Sections& sections) const {
+    const Row none;
+    each_column(none, [&](SectionKind kind, auto field) {
+      const auto column = columns_.find(kind);
+      const std::string_view bytes = column == columns_.end() ? std::string_view() : column->second;
+      sections.add(kind, bytes.size() / sizeof field, bytes);
+    });
+  }
+
+ private:
+  std::map<SectionKind, std::string> columns_;
+};
+
+/// The bounds of lines.
+template <typename Row>
+class Intervals {
  public:
   void add(std::uint32_t line, const std::optional<LineInterval>& approximate) {
     any_ = any_ || approximate.has_value();
     // Bounds that equal the line would mean that it is exact.
     const bool bounded = approximate && approximate->first <= line && line <= approximate->last &&
                          approximate->first < approximate->last;
-    const std::uint32_t unknown = approximate ? index_format::kNoBound : 0;
-    before_.push_back(bounded ? line - approximate->first : unknown);
-    behind_.push_back(bounded ? approximate->last - line : unknown);
+    const std::uint32_t unknown = approximate ? kNoBound : 0;
+    Row row{unknown, unknown};
+    if (bounded) row = {line - approximate->first, approximate->last - line};
+    columns_.add(row);
   }
   /// Writes the columns, unless all lines are exact.
-  void write(SectionKind before, SectionKind behind, Sections& sections) const {
-    if (!any_) return;
-    sections.add(before, before_);
-    sections.add(behind, behind_);
+  void write(Sections& sections) const {
+    if (any_) columns_.write(sections);
   }
 
  private:
-  std::vector<std::uint32_t> before_;
-  std::vector<std::uint32_t> behind_;
+  Columns<Row> columns_;
   bool any_ = false;
 };
 
@@ -228,141 +254,108 @@ Tables::Tables(const IndexContents& contents) {
 
 void add_functions(const std::vector<IndexContents::Function>& functions,
                    const Numbers& file_numbers, const Numbers& symbol_numbers, Sections& sections) {
-  std::vector<std::uint32_t> definition_symbols;
-  std::vector<std::uint32_t> definition_files;
-  std::vector<std::uint32_t> definition_lines;
-  std::vector<std::uint32_t> definition_calls;
-  std::vector<std::uint8_t> definition_kinds;
-  std::vector<std::uint32_t> call_callees;
-  std::vector<std::int32_t> call_lines;
-  std::vector<std::uint8_t> call_kinds;
-  IntervalColumns definition_intervals;
-  IntervalColumns call_intervals;
+  Columns<DefinitionRow> definitions;
+  Columns<CallRow> calls;
+  Intervals<DefinitionBounds> definition_intervals;
+  Intervals<CallBounds> call_intervals;
+  std::size_t call_count = 0;
   for (const auto& function : functions) {
     definition_intervals.add(function.line, function.approximate);
-    definition_symbols.push_back(symbol_numbers[function.symbol]);
-    definition_files.push_back(file_numbers[function.file]);
-    definition_lines.push_back(function.line);
-    definition_calls.push_back(checked_u32(call_callees.size()));
-    definition_kinds.push_back(static_cast<std::uint8_t>(function.kind));
+    definitions.add({.symbol = symbol_numbers[function.symbol],
+                     .file = file_numbers[function.file],
+                     .line = function.line,
+                     .first_call = checked_u32(call_count),
+                     .kind = function.kind});
+    call_count += function.calls.size();
     for (const auto& call : function.calls) {
-      call_callees.push_back(symbol_numbers[call.callee]);
-      call_lines.push_back(static_cast<std::int32_t>(call.line - function.line));
-      call_kinds.push_back(static_cast<std::uint8_t>(call.kind));
+      calls.add({.callee = symbol_numbers[call.callee],
+                 .distance = static_cast<std::int32_t>(call.line - function.line),
+                 .kind = call.kind});
       call_intervals.add(call.line, call.approximate);
     }
   }
-  definition_calls.push_back(checked_u32(call_callees.size()));
-  sections.add(SectionKind::definition_symbols, definition_symbols);
-  sections.add(SectionKind::definition_files, definition_files);
-  sections.add(SectionKind::definition_lines, definition_lines);
-  sections.add(SectionKind::definition_calls, definition_calls);
-  sections.add(SectionKind::definition_kinds, definition_kinds);
-  sections.add(SectionKind::call_callees, call_callees);
-  sections.add(SectionKind::call_lines, call_lines);
-  sections.add(SectionKind::call_kinds, call_kinds);
-  definition_intervals.write(SectionKind::definition_lines_before,
-                             SectionKind::definition_lines_behind, sections);
-  call_intervals.write(SectionKind::call_lines_before, SectionKind::call_lines_behind, sections);
+  definitions.append(SectionKind::definition_calls, checked_u32(call_count));
+  definitions.write(sections);
+  calls.write(sections);
+  definition_intervals.write(sections);
+  call_intervals.write(sections);
 }
 
 void add_results(const std::vector<IndexContents::Function>& functions,
                  const std::vector<std::string>& result_types, Sections& sections) {
   if (result_types.empty()) return;
   const Numbers numbers(result_types);
-  std::string texts;
-  for (const std::string& type : result_types) texts.append(type).push_back('\0');
-  std::vector<std::uint32_t> results;
-  results.reserve(functions.size());
+  Columns<ResultRow> results;
   for (const auto& function : functions)
-    results.push_back(function.result.empty() ? 0 : numbers[function.result] + 1);
-  sections.add(SectionKind::result_types, result_types.size(), texts);
-  sections.add(SectionKind::definition_results, results);
+    results.add({function.result.empty() ? 0 : numbers[function.result] + 1});
+  sections.add_texts(SectionKind::result_types, result_types);
+  results.write(sections);
 }
 
 void add_ops(const std::vector<IndexContents::Op>& ops, Sections& sections) {
   std::vector<std::string> names;
-  std::vector<std::uint32_t> lines;
-  std::string facts;
-  std::vector<std::uint32_t> starts;
+  Columns<OpRow> rows;
+  std::vector<std::string> facts;
+  Columns<OpFactsRow> fact_rows;
+  std::size_t start = 0;
   for (const auto& op : ops) {
     names.push_back(op.unambiguous_name + '\0' + op.name);
-    lines.push_back(op.line);
-    starts.push_back(checked_u32(facts.size()));
-    facts += op.facts;
-    facts += '\0';
+    rows.add({op.line});
+    facts.push_back(op.facts);
+    fact_rows.add({checked_u32(start)});
+    start += op.facts.size() + 1;
   }
-  sections.add_names(SectionKind::ops, SectionKind::op_blocks, names);
-  sections.add(SectionKind::op_lines, lines);
-  sections.add(SectionKind::op_facts, ops.size(), facts);
-  sections.add(SectionKind::op_fact_starts, starts);
+  sections.add_names(kOps, names);
+  rows.write(sections);
+  sections.add_texts(SectionKind::op_facts, facts);
+  fact_rows.write(sections);
 }
 
 void add_registrations(const std::vector<IndexContents::Registration>& registrations,
                        const Tables& tables, const Numbers& file_numbers,
                        const Numbers& symbol_numbers, Sections& sections) {
   const Numbers text_numbers(tables.registration_texts);
-  std::vector<std::uint32_t> names;
-  std::vector<std::uint32_t> keys;
-  std::vector<std::uint32_t> functions;
-  std::vector<std::uint8_t> kinds;
-  std::vector<std::uint32_t> files;
-  std::vector<std::uint32_t> lines;
-  IntervalColumns intervals;
+  Columns<RegistrationRow> rows;
+  Intervals<RegistrationBounds> intervals;
   for (const auto& registration : registrations) {
+    const std::string& function = registration.function;
     intervals.add(registration.line, registration.approximate);
-    names.push_back(text_numbers[registration.name]);
-    keys.push_back(text_numbers[registration.key]);
-    functions.push_back(registration.function.empty() ? 0
-                                                      : symbol_numbers[registration.function] + 1);
-    kinds.push_back(static_cast<std::uint8_t>(registration.kind));
-    files.push_back(file_numbers[registration.file]);
-    lines.push_back(registration.line);
+    rows.add({.name = text_numbers[registration.name],
+              .key = text_numbers[registration.key],
+              .function = function.empty() ? 0 : symbol_numbers[function] + 1,
+              .kind = registration.kind,
+              .file = file_numbers[registration.file],
+              .line = registration.line});
   }
-  sections.add_names(SectionKind::registration_texts, SectionKind::registration_text_blocks,
-                     tables.registration_texts);
-  sections.add(SectionKind::registration_names, names);
-  sections.add(SectionKind::registration_keys, keys);
-  sections.add(SectionKind::registration_functions, functions);
-  sections.add(SectionKind::registration_kinds, kinds);
-  sections.add(SectionKind::registration_files, files);
-  sections.add(SectionKind::registration_lines, lines);
-  intervals.write(SectionKind::registration_lines_before, SectionKind::registration_lines_behind,
-                  sections);
+  sections.add_names(kRegistrationTexts, tables.registration_texts);
+  rows.write(sections);
+  intervals.write(sections);
 }
 
 void add_python_names(const std::vector<IndexContents::PythonName>& python_names,
                       const Numbers& file_numbers, Sections& sections) {
   std::vector<std::string> names;
-  std::vector<std::uint8_t> kinds;
-  std::vector<std::uint32_t> files;
-  std::vector<std::uint32_t> lines;
+  Columns<PythonNameRow> rows;
   for (const auto& name : python_names) {
     names.push_back(name.name + '\0' + name.target);
-    kinds.push_back(static_cast<std::uint8_t>(name.kind));
-    files.push_back(name.file.empty() ? 0 : file_numbers[name.file] + 1);
-    lines.push_back(name.file.empty() ? 0 : name.line);
+    PythonNameRow row{.kind = name.kind};
+    if (!name.file.empty()) {
+      row.file = file_numbers[name.file] + 1;
+      row.line = name.line;
+    }
+    rows.add(row);
   }
-  sections.add_names(SectionKind::python_names, SectionKind::python_blocks, names);
-  sections.add(SectionKind::python_kinds, kinds);
-  sections.add(SectionKind::python_files, files);
-  sections.add(SectionKind::python_lines, lines);
+  sections.add_names(kPythonNames, names);
+  rows.write(sections);
 }
 
 void add_anchors(const std::vector<IndexedAnchor>& anchors, const Numbers& file_numbers,
                  Sections& sections) {
   if (anchors.empty()) return;
-  std::vector<std::uint32_t> files;
-  std::vector<std::uint32_t> lines;
-  std::vector<std::uint32_t> keys;
-  for (const auto& anchor : anchors) {
-    files.push_back(file_numbers[anchor.file]);
-    lines.push_back(anchor.line);
-    keys.push_back(anchor.key);
-  }
-  sections.add(SectionKind::anchor_files, files);
-  sections.add(SectionKind::anchor_lines, lines);
-  sections.add(SectionKind::anchor_keys, keys);
+  Columns<AnchorRow> rows;
+  for (const auto& anchor : anchors)
+    rows.add({.file = file_numbers[anchor.file], .line = anchor.line, .key = anchor.key});
+  rows.write(sections);
 }
 
 }  // namespace
@@ -379,13 +372,8 @@ void write_index(IndexContents contents, const std::filesystem::path& path) {
     meta.append(value).push_back('\0');
   }
   sections.add(SectionKind::meta, contents.meta.size(), meta);
-  std::string file_text;
-  for (const auto& file : tables.files) {
-    file_text += file;
-    file_text += '\0';
-  }
-  sections.add(SectionKind::files, tables.files.size(), file_text);
-  sections.add_names(SectionKind::symbols, SectionKind::symbol_blocks, tables.symbols);
+  sections.add_texts(SectionKind::files, tables.files);
+  sections.add_names(kSymbols, tables.symbols);
   add_functions(contents.functions, file_numbers, symbol_numbers, sections);
   add_results(contents.functions, tables.result_types, sections);
   add_ops(contents.ops, sections);
