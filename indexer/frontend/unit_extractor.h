@@ -99,6 +99,8 @@ class UnitExtractor {
   // Walks the body of a function and passes the function to the sink.
   void walk(CXCursor cursor, const Place& place, Open open);
   void take_call(CXCursor call, const OpenCall& open);
+  void take_resolved_call(CXCursor call, const OpenCall& open, CXSourceLocation location);
+  void take_unresolved_call(CXCursor called, CXSourceLocation location);
   void take_reference(CXCursor expression);
   void take_kernel_reference(CXCursor expression, CXCursor overloads);
   void take_library_call(const Library& library, CXCursor call, const std::string& member,
