@@ -19,7 +19,7 @@ FOLDER = pathlib.Path(__file__).resolve().parent
 TABLES = {"ENVIRONMENT": "Environment variables", "FILES": "Files", "EXIT STATUS": "Exit statuses"}
 
 # What `optrace run`, `optrace tensors` and `optrace explain --compiled` take besides their options.
-# CLI11 does not know it.
+# The description has no text about it.
 PROGRAM = "Ar SCRIPT | Fl m Ar MODULE | Fl c Ar CODE Op Ar ARGUMENT ..."
 
 COLUMNS = 72

@@ -1,13 +1,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstddef>
 #include <cstdio>
 #include <exception>
 #include <new>
-#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -17,31 +16,19 @@
 #include "platform/files/mapped_file.h"
 #include "platform/programs.h"
 #include "platform/text/printable_text.h"
+#include "src/command_line/command_line.h"
 #include "src/commands/command.h"
-#include "src/commands/explain_command.h"
-#include "src/commands/run_command.h"
-#include "src/commands/tensors_command.h"
+#include "src/commands/commands.h"
+#include "src/commands/hidden_commands.h"
+#include "src/commands/meant_words.h"
 #include "src/terminal/pager.h"
 #include "src/terminal/standard_output.h"
 
 namespace {
 
-using optrace::Command;
 using optrace::Error;
 using optrace::ExitStatus;
 using optrace::printable;
-
-constexpr const char* kExamples = R"(Examples:
-  optrace conv2d                          trace torch.nn.Conv2d
-  optrace linear --backward               and its backward pass
-  optrace aten::add.Tensor --format json  output for programs
-  optrace softmax --trace softmax.trace   save the trace; later:
-  optrace report softmax.trace
-  optrace run train.py --epochs 1         trace a whole program
-  optrace attach 4711 --duration 5        trace a running process
-
-Exit status: 0 success, 1 a comparison found differences, a rule does not hold or something
-essential is missing, 2 wrong usage, 3 tracing failed, 130 interrupted.)";
 
 /// Opens closed standard descriptors. Otherwise the next file opened would get the number and
 /// receive text meant for the terminal. Each is opened in the wrong direction, so that its use
@@ -60,47 +47,21 @@ int report(const Error& error) {
 }
 
 int run(int argument_count, char** arguments) {
-  Command app("optrace", "Shows what runs below a PyTorch call, on the release wheel.");
-  app.add_version(std::string("optrace ") + OPTRACE_VERSION);
-  app.footer(kExamples);
-  app.require_subcommands(0, 1);
-  app.option_width(34);
-  optrace::add_op_command(app);
-  optrace::add_attach_command(app);
-  optrace::add_locate_command(app);
-  const std::span<char* const> all(arguments,
-                                   static_cast<std::size_t>(std::max(argument_count, 0)));
-  // The arguments that are not those of a program.
-  std::size_t own = optrace::add_explain_command(app, all);
-  optrace::add_layers_command(app);
-  optrace::add_report_command(app);
-  optrace::add_merge_command(app);
-  optrace::add_compare_command(app);
-  optrace::add_check_command(app);
-  optrace::add_findings_command(app);
-  optrace::add_source_command(app);
-  optrace::add_cache_command(app);
-  optrace::add_doctor_command(app);
-  optrace::add_lsp_command(app);
-  optrace::add_mcp_command(app);
-  optrace::add_completions_command(app);
-  own = std::min(own, optrace::add_run_command(app, all));
-  own = std::min(own, optrace::add_tensors_command(app, all));
-  if (optrace::run_hidden_command(app, all)) return static_cast<int>(ExitStatus::done);
+  const std::vector<std::string> words(arguments + std::min(argument_count, 1),
+                                       arguments + argument_count);
+  if (optrace::run_hidden_command(words)) return static_cast<int>(ExitStatus::done);
   try {
-    app.parse(all.first(own));
+    optrace::run_command_line(optrace::optrace_command(), words);
   } catch (const optrace::HelpAsked& asked) {  // --help, --version
     optrace::write_answer(asked.text());
   } catch (const optrace::CommandEnded& ended) {
     return ended.status();
   } catch (const optrace::WrongUsage& wrong) {
-    const std::string meant =
-        argument_count > 1 ? optrace::subcommand_meant(app, arguments[1]) : std::string();
+    const std::string meant = words.empty() ? std::string() : optrace::command_meant(words[0]);
     if (!meant.empty())
-      return report({ExitStatus::usage,
-                     fmt::format("'{}' is not a command", printable(arguments[1])),
+      return report({ExitStatus::usage, fmt::format("'{}' is not a command", printable(words[0])),
                      fmt::format("Did you mean `optrace {}`?", meant)});
-    const std::string option = optrace::option_meant(app);
+    const std::string option = optrace::option_meant(wrong);
     return report({ExitStatus::usage, wrong.what(),
                    option.empty() ? "See `optrace --help`." : printable(option)});
   }

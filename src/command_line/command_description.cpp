@@ -1,55 +1,35 @@
 #include "src/command_line/command_description.h"
 
 #include <algorithm>
+#include <iterator>
+#include <string_view>
+#include <variant>
 
-#include <CLI/App.hpp>
 #include <nlohmann/json.hpp>
-
-#include "src/command_line/command_line.h"
 
 namespace optrace {
 namespace {
 
-std::string on_one_line(std::string text) {
+std::string on_one_line(std::string_view lines) {
+  std::string text(lines);
   std::ranges::replace(text, '\n', ' ');
   return text;
 }
 
-OptionDescription describe(CLI::Option& option) {
+OptionDescription describe(const OptionRow& row) {
+  const auto* const one_of = std::get_if<OneOf>(&row.extras.allowed);
   OptionDescription described;
-  described.positional = option.get_positional();
-  if (described.positional) described.names.push_back(option.get_name(true));
-  for (const std::string& name : option.get_snames()) described.names.push_back("-" + name);
-  for (const std::string& name : option.get_lnames()) described.names.push_back("--" + name);
-  described.takes_value = option.get_expected_min() > 0 && option.get_items_expected_max() > 0;
-  described.required = option.get_required();
-  described.repeated = option.get_items_expected_max() > 1;
-  described.type = option.get_type_name();
-  described.help = on_one_line(option.get_description());
-  described.usual = option.get_default_str();
-  described.variable = option.get_envname();
-  described.choices = Option(option).values();
+  described.names = row.all_names();
+  described.positional = row.is_positional();
+  described.takes_value = row.takes_value();
+  described.required = row.extras.required;
+  described.repeated = row.shows_several_values();
+  described.type = row.value;
+  described.help = on_one_line(row.help);
+  described.usual = row.extras.usual;
+  described.variable = row.extras.variable;
+  if (one_of != nullptr) described.choices.assign(one_of->values.begin(), one_of->values.end());
   return described;
-}
-
-// An option group is a command without a name.
-void add_options(CLI::App& app, std::vector<OptionDescription>& options) {
-  for (CLI::Option* const option : app.get_options({}))
-    if (!option->get_group().empty()) options.push_back(describe(*option));
-  for (CLI::App* const group : app.get_subcommands([](CLI::App*) { return true; }))
-    if (group->get_name().empty()) add_options(*group, options);
-}
-
-CommandDescription describe(CLI::App& app) {
-  CommandDescription command{.name = app.get_name(),
-                             .help = on_one_line(app.get_description()),
-                             .footer = app.get_footer(),
-                             .options = {},
-                             .commands = {}};
-  add_options(app, command.options);
-  for (CLI::App* const one : app.get_subcommands([](CLI::App*) { return true; }))
-    if (!one->get_name().empty()) command.commands.push_back(describe(*one));
-  return command;
 }
 
 nlohmann::json as_json(const OptionDescription& option) {
@@ -94,8 +74,30 @@ const OptionDescription* CommandDescription::positional(std::size_t index) const
   return nullptr;
 }
 
-CommandDescription describe(const Command& command) {
-  return describe(*command.app_);
+std::vector<std::string> CommandDescription::long_names() const {
+  std::vector<std::string> names;
+  for (const OptionDescription& option : options)
+    std::ranges::copy_if(option.names, std::back_inserter(names),
+                         [](const std::string& one) { return one.starts_with("--"); });
+  return names;
+}
+
+CommandDescription describe(const CommandRow& command) {
+  const CommandBody body = command.body ? command.body() : CommandBody{};
+  CommandDescription described;
+  described.name = command.name;
+  described.help = on_one_line(command.summary);
+  described.footer = command.examples;
+  if (const ProgramWords* const program = program_of(body.options))
+    described.program_after = program->only_after;
+  const auto add = [&described](const OptionRow& row) {
+    described.options.push_back(describe(row));
+  };
+  add(help_row());
+  if (!command.version.empty()) add(version_row());
+  visit_options(body.options, add);
+  for (const CommandRow& one : command.commands) described.commands.push_back(describe(one));
+  return described;
 }
 
 std::string to_json(const CommandDescription& command) {

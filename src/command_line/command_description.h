@@ -1,12 +1,13 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
-namespace optrace {
+#include "src/command_line/command_row.h"
 
-class Command;
+namespace optrace {
 
 /// An option or a positional argument of a command.
 struct OptionDescription {
@@ -28,6 +29,9 @@ struct CommandDescription {
   std::string name;
   std::string help;
   std::string footer;  ///< Examples and notes, with line ends.
+  /// Nothing: the command runs no program. Else the option without which it runs none; empty: it
+  /// always does.
+  std::optional<std::string> program_after;
   std::vector<OptionDescription> options;
   std::vector<CommandDescription> commands;
 
@@ -36,10 +40,12 @@ struct CommandDescription {
   const OptionDescription* option(const std::string& name) const;
   /// Returns the positional argument that takes the value number `index`; null if there is none.
   const OptionDescription* positional(std::size_t index) const;
+  /// Returns the long names of the options, with their dashes.
+  std::vector<std::string> long_names() const;
 };
 
 /// Returns all that `--help` shows of a command and of its subcommands.
-CommandDescription describe(const Command& command);
+CommandDescription describe(const CommandRow& command);
 
 /// Returns a description as JSON, for the man page (docs/make_man_page.py).
 std::string to_json(const CommandDescription& command);

@@ -27,7 +27,7 @@ namespace {
 
 struct AttachOptions {
   AttachRequest request;
-  OutputOptions output;
+  OutputOptions output{.usual_format = ReportFormat::summary};
   std::string trace_file;
   double duration = 0;  // Seconds; 0: no limit.
   double timeout = 10;
@@ -104,54 +104,45 @@ void run(AttachOptions& options) {
     write_report({&result.trace, 1}, options.output);
 }
 
+OptionRows option_rows(AttachOptions& options) {
+  CollectorOptions& collector = options.request.collector;
+  return {
+      {"PID",
+       "",
+       "The process, as ps shows it",
+       &options.request.process,
+       {.required = true, .allowed = WholeNumber(1)}},
+      ops_row(collector.selection),
+      at_most_one_of(
+          "Until", {count_row(collector.selection),
+                    {"--duration", "SECONDS", "Trace for this time", &options.duration, Seconds()},
+                    {"--until-op", "PATTERN",
+                     "Trace until an op of this name is called; * matches any\ncharacters",
+                     &options.request.until_op}}),
+      {"--timeout",
+       "SECONDS",
+       "How long to wait until the process's Python can be\ninterrupted",
+       &options.timeout,
+       {.allowed = Seconds{}, .usual = fmt::format("{}", options.timeout)}},
+      memory_rows(options.memory),
+      decisions_row(options.decisions),
+      {"--json-lines", "",
+       "Write the counts as a line of JSON each second instead of the\nreport, which -o still "
+       "writes",
+       &options.json_lines},
+      {"--timeline", "", "Keep every call in the trace, not only counts", &collector.timeline},
+      {"--trace", "FILE",
+       "Save the trace for `optrace report`. Default: the cache, which\nkeeps those of the last "
+       "20 programs",
+       &options.trace_file},
+      output_rows(options.output),
+  };
+}
+
 }  // namespace
 
-void add_attach_command(Command& app) {
-  const auto options = std::make_shared<AttachOptions>();
-  options->output.usual_format = ReportFormat::summary;
-  Command& command =
-      app.add_subcommand("attach", "Trace a running Python process, then leave it as it was");
-  command.footer(
-      "The process must belong to this user and have imported torch. It keeps running. Without\n"
-      "--count, --duration or --until-op, Ctrl-C ends the trace, never the process.\n"
-      "  optrace attach 4711 --duration 5\n"
-      "  optrace attach 4711 --count 100 --format json -o report.json\n"
-      "  optrace attach 4711 --ops 'aten::conv*' --count 10\n"
-      "  optrace attach $(pgrep -f train.py) --until-op 'aten::*_backward'");
-  command.add_positional("PID", options->request.process, "The process, as ps shows it")
-      .required()
-      .whole_number(1);
-  CollectorOptions& collector = options->request.collector;
-  add_ops_option(command, collector.selection);
-  Command& until = command.add_exclusive_group("Until");
-  add_count_option(until, collector.selection);
-  until.add_option("--duration", options->duration, "Trace for this time")
-      .seconds()
-      .type_name("SECONDS");
-  until
-      .add_option("--until-op", options->request.until_op,
-                  "Trace until an op of this name is called; * matches any\ncharacters")
-      .type_name("PATTERN");
-  command
-      .add_option("--timeout", options->timeout,
-                  "How long to wait until the process's Python can be\ninterrupted")
-      .seconds()
-      .type_name("SECONDS")
-      .show_default();
-  add_memory_options(command, options->memory);
-  add_decision_options(command, options->decisions);
-  command.add_flag("--json-lines", options->json_lines,
-                   "Write the counts as a line of JSON each second instead of the\nreport, "
-                   "which -o still writes");
-  command.add_flag("--timeline", collector.timeline,
-                   "Keep every call in the trace, not only counts");
-  command
-      .add_option("--trace", options->trace_file,
-                  "Save the trace for `optrace report`. Default: the cache, which\nkeeps those of "
-                  "the last 20 programs")
-      .type_name("FILE");
-  add_output_options(command, options->output);
-  command.callback([options] { run(*options); });
+CommandBody attach_command() {
+  return command_body<AttachOptions>(option_rows, run);
 }
 
 }  // namespace optrace

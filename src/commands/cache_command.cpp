@@ -1,7 +1,7 @@
 #include <chrono>
-#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -63,42 +63,31 @@ std::string problem_with_age(const std::string& text) {
              : fmt::format("{} is not an age: give a number and m, h, d or w, as in 30d", text);
 }
 
-std::shared_ptr<CacheOptions> add_options(Command& command, const char* what) {
-  auto options = std::make_shared<CacheOptions>();
-  command.add_option("--older-than", options->age, what).check(problem_with_age).type_name("AGE");
-  add_text_or_json_options(command, options->format, "optrace.cache/1");
-  add_output_file_option(command, options->file);
-  add_terminal_options(command, options->terminal);
-  return options;
+OptionRows option_rows(CacheOptions& options, std::string what_is_old) {
+  return {
+      {"--older-than", "AGE", std::move(what_is_old), &options.age, problem_with_age},
+      text_or_json_rows(options.format, "optrace.cache/1"),
+      output_file_row(options.file),
+      terminal_rows(options.terminal),
+  };
+}
+
+OptionRows list_rows(CacheOptions& options) {
+  return option_rows(options, "Only what did not change for this time: 12h, 30d, 2w");
+}
+
+OptionRows clean_rows(CacheOptions& options) {
+  return option_rows(options, "Remove only what did not change for this time: 12h, 30d,\n2w");
 }
 
 }  // namespace
 
-void add_cache_command(Command& app) {
-  Command& cache = app.add_subcommand("cache", "Show what optrace keeps: list, clean");
-  cache.require_subcommands(1, 1);
-  cache.footer(
-      "Examples:\n"
-      "  optrace cache list                       what is kept, and its size\n"
-      "  optrace cache clean --older-than 30d     remove what has not changed for 30 days\n"
-      "Everything in the cache is made again when it is needed, except the traces of the last\n"
-      "programs. Indexes are no part of it: `optrace source list` shows them.");
-  Command& listing = cache.add_subcommand("list", "List what is kept, with its size");
-  listing.footer("Example:\n  optrace cache list --older-than 2w");
-  const auto listed = add_options(listing, "Only what did not change for this time: 12h, 30d, 2w");
-  listing.callback([listed] { list(*listed); });
+CommandBody cache_list_command() {
+  return command_body<CacheOptions>(list_rows, list);
+}
 
-  Command& cleaning = cache.add_subcommand("clean", "Remove it, and say what was freed");
-  cleaning.footer(
-      "Examples:\n"
-      "  optrace cache clean\n"
-      "  optrace cache clean --older-than 30d\n"
-      "What another optrace is using stays. Links are not followed, and files that optrace did "
-      "not\n"
-      "make are left alone.");
-  const auto cleaned =
-      add_options(cleaning, "Remove only what did not change for this time: 12h, 30d,\n2w");
-  cleaning.callback([cleaned] { clean_all(*cleaned); });
+CommandBody cache_clean_command() {
+  return command_body<CacheOptions>(clean_rows, clean_all);
 }
 
 }  // namespace optrace

@@ -1,4 +1,3 @@
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -79,46 +78,29 @@ void run(const CheckCommandOptions& options) {
   }
 }
 
+OptionRows option_rows(CheckCommandOptions& options) {
+  return {
+      {"TRACE", "", "A trace (--trace FILE), a report (--format json), or an\nop with its options",
+       &options.input, kRequired},
+      {"--expect",
+       "RULES",
+       "A rule, or a YAML or JSON file of rules; may be repeated",
+       &options.expectations,
+       {.required = true, .several = SeveralValues::each_time_unmarked}},
+      {"--allow-unknown", "",
+       "Treat an unknown name as a function that was not called\ninstead of as an error",
+       &options.check.allow_unknown},
+      format_row(options.format, {"text", "json", "junit", "sarif", "github"},
+                 "text, json (schema optrace.check/1), junit, sarif or github"),
+      output_file_row(options.file),
+      terminal_rows(options.terminal),
+  };
+}
+
 }  // namespace
 
-void add_check_command(Command& app) {
-  const auto options = std::make_shared<CheckCommandOptions>();
-  Command& command = app.add_subcommand("check", "Check what ran against rules, for CI");
-  command.footer(
-      "Examples:\n"
-      "  optrace run --trace t.trace train.py\n"
-      "  optrace check t.trace --expect 'never calls *slow_conv*' --expect 'copies <= 12'\n"
-      "  optrace check 'conv2d --device cuda' --expect 'conv2d@cuda uses cudnn'\n"
-      "  optrace check t.trace --expect rules.yaml --format junit -o optrace.xml\n"
-      "Rules: calls NAME [<= N], never calls NAME, OP[@cpu|@cuda] [never] uses BACKEND,\n"
-      "ops|kernels|launches|library calls|copies|synchronisations|recompiles|... <= N, no graph "
-      "break,\n"
-      "no fallback to CPU, no implicit copy, no failure, no kernel of dtype T, no frame without "
-      "source,\nno finding [NAME] (`optrace findings` lists them).\n"
-      "Exit status: 0 if all rules hold, 1 if one does not, 2 if one can't be decided.");
-  command
-      .add_positional(
-          "TRACE", options->input,
-          "A trace (--trace FILE), a report (--format json), or an\nop with its options")
-      .required();
-  command
-      .add_option("--expect", options->expectations,
-                  "A rule, or a YAML or JSON file of rules; may be repeated")
-      .required()
-      .repeated()
-      .type_name("RULES");
-  command.add_flag(
-      "--allow-unknown", options->check.allow_unknown,
-      "Treat an unknown name as a function that was not called\ninstead of as an error");
-  command
-      .add_option("--format", options->format,
-                  "text, json (schema optrace.check/1), junit, sarif or github")
-      .one_of({"text", "json", "junit", "sarif", "github"})
-      .type_name("FORMAT")
-      .show_default();
-  add_output_file_option(command, options->file);
-  add_terminal_options(command, options->terminal);
-  command.callback([options] { run(*options); });
+CommandBody check_command() {
+  return command_body<CheckCommandOptions>(option_rows, run);
 }
 
 }  // namespace optrace

@@ -149,48 +149,28 @@ void run(const CompareCommandOptions& options) {
   }
 }
 
+OptionRows option_rows(CompareCommandOptions& options) {
+  return {
+      {"A", "", "A trace, a report, or a command in quotes", &options.first},
+      {"B", "", "Another one, of the same call or program", &options.second},
+      {"--baseline", "FILE",
+       "An earlier report that is used as A; the trace, report or\ncommand given is then B",
+       &options.baseline},
+      {"--update", "", "Write the baseline if it differs or does not exist", &options.update},
+      format_row(options.format, {"text", "json", "html"},
+                 "text, json (schema optrace.comparison/1) or html (one interactive\npage)"),
+      {"--all", "", "For different builds of PyTorch, also list the functions\nbetween the steps",
+       &options.all},
+      no_source_row(options.source),
+      output_file_row(options.file),
+      terminal_rows(options.terminal),
+  };
+}
+
 }  // namespace
 
-void add_compare_command(Command& app) {
-  const auto options = std::make_shared<CompareCommandOptions>();
-  Command& command =
-      app.add_subcommand("compare", "Show the differences between two traces, reports or commands");
-  command.footer(
-      "A and B are each a trace (--trace FILE), a report (--format json), or a command in quotes: "
-      "the\narguments of `optrace`, either an op with its options or `run` and a program. No shell "
-      "expands them.\n"
-      "  optrace compare conv2d 'conv2d --dtype float16'\n"
-      "  optrace compare 'conv2d --dry-run=sm_80' 'conv2d --dry-run=sm_90'\n"
-      "  optrace compare 'run train.py' 'run --dry-run train.py --fast' --format json\n"
-      "  optrace compare before.trace after.json -o differences.txt\n"
-      "  optrace compare before.trace after.trace --format html -o differences.html\n"
-      "  optrace compare 'run train.py' --baseline train.json --update      create or update it\n"
-      "  optrace compare 'run train.py' --baseline train.json               in CI\n"
-      "Exit status: 0 if there is no difference or a baseline was updated, 1 if there is one, 2 if "
-      "that is\nunknown because one of the two is incomplete.");
-  command.add_positional("A", options->first, "A trace, a report, or a command in quotes");
-  command.add_positional("B", options->second, "Another one, of the same call or program");
-  command
-      .add_option(
-          "--baseline", options->baseline,
-          "An earlier report that is used as A; the trace, report or\ncommand given is then B")
-      .type_name("FILE");
-  command.add_flag("--update", options->update,
-                   "Write the baseline if it differs or does not exist");
-  command
-      .add_option("--format", options->format,
-                  "text, json (schema optrace.comparison/1) or html (one interactive\npage)")
-      .one_of({"text", "json", "html"})
-      .type_name("FORMAT")
-      .show_default();
-  command.add_flag("--all", options->all,
-                   "For different builds of PyTorch, also list the functions\nbetween the steps");
-  command.add_flag(
-      "--no-source", [options] { options->source = false; },
-      "Leave the lines of source files out of the page (html)");
-  add_output_file_option(command, options->file);
-  add_terminal_options(command, options->terminal);
-  command.callback([options] { run(*options); });
+CommandBody compare_command() {
+  return command_body<CompareCommandOptions>(option_rows, run);
 }
 
 }  // namespace optrace

@@ -7,6 +7,7 @@
 #include "platform/process/interrupt.h"
 #include "present/progress_display.h"
 #include "src/commands/command.h"
+#include "src/commands/commands.h"
 #include "src/doctor/build_checks.h"
 #include "src/doctor/doctor_output.h"
 #include "src/doctor/system_checks.h"
@@ -31,10 +32,10 @@ void append(std::vector<DoctorCheck>& checks, std::vector<DoctorCheck> more) {
 }
 
 // What depends on torch is left out if there is none.
-std::vector<DoctorCheck> examine(const DoctorOptions& options, const std::string& version) {
+std::vector<DoctorCheck> examine(const DoctorOptions& options) {
   ProgressDisplay display;
   const DoctorProgress progress = [&display](std::string_view step) { display.show_step(step); };
-  std::vector<DoctorCheck> checks{check_installation(version)};
+  std::vector<DoctorCheck> checks{check_installation(std::string(optrace_command().version))};
   FoundPython python = check_python(options.python);
   checks.push_back(std::move(python.check));
   FoundTorch torch;
@@ -61,10 +62,10 @@ std::vector<DoctorCheck> examine(const DoctorOptions& options, const std::string
   return checks;
 }
 
-void run(const DoctorOptions& options, const std::string& version) {
+void run(const DoctorOptions& options) {
   CommandOutput output(options.file);
   const InterruptGuard guard;
-  const std::vector<DoctorCheck> checks = examine(options, version);
+  const std::vector<DoctorCheck> checks = examine(options);
   const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
   output.write_whole(options.format == "json"
                          ? to_json(checks)
@@ -73,23 +74,19 @@ void run(const DoctorOptions& options, const std::string& version) {
   if (!is_usable(checks)) throw CommandEnded(ExitStatus::differs);
 }
 
+OptionRows option_rows(DoctorOptions& options) {
+  return {
+      python_row(options.python),
+      text_or_json_rows(options.format, "optrace.doctor/1"),
+      output_file_row(options.file),
+      terminal_rows(options.terminal),
+  };
+}
+
 }  // namespace
 
-void add_doctor_command(Command& app) {
-  const auto options = std::make_shared<DoctorOptions>();
-  Command& command =
-      app.add_subcommand("doctor", "Check what optrace needs: what was found, and what is missing");
-  command.footer(
-      "Examples:\n"
-      "  optrace doctor\n"
-      "  optrace doctor --python .venv/bin/python --format json\n"
-      "Places and removes probes, traces an op, and attaches to a process of its own, which takes\n"
-      "about ten seconds. Exit status: 1 if something essential is missing.");
-  command.add_option("--python", options->python, "The Python that has torch").type_name("PATH");
-  add_text_or_json_options(command, options->format, "optrace.doctor/1");
-  add_output_file_option(command, options->file);
-  add_terminal_options(command, options->terminal);
-  command.callback([&app, options] { run(*options, app.version()); });
+CommandBody doctor_command() {
+  return command_body<DoctorOptions>(option_rows, run);
 }
 
 }  // namespace optrace

@@ -1,7 +1,4 @@
-#include "src/commands/explain_command.h"
-
-#include <algorithm>
-#include <cstdio>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +15,7 @@
 #include "platform/error.h"
 #include "platform/process/interrupt.h"
 #include "platform/text/printable_text.h"
+#include "src/commands/command.h"
 #include "src/commands/explain_backend.h"
 #include "src/commands/explain_program.h"
 #include "src/inputs/index_choice.h"
@@ -35,17 +33,17 @@ namespace {
 
 struct ExplainOptions {
   std::string op;
-  std::string overload;
-  std::string device;
+  std::optional<std::string> overload;
+  std::optional<std::string> device;
   std::string python;
   std::string file;
   std::string format = "text";
   bool all = false;
   TerminalOptions terminal;
-  std::string why_not;               // A backend.
-  std::string call;                  // Whose results are shown with it.
-  bool compiled = false;             // Explain a program instead of an op.
-  std::vector<std::string> program;  // With its arguments; empty unless `compiled` is set.
+  std::optional<std::string> why_not;  // A backend.
+  std::optional<std::string> call;     // Whose results are shown with it.
+  bool compiled = false;               // Explain a program instead of an op.
+  std::vector<std::string> program;    // With its arguments; empty unless `compiled` is set.
   DryRunOptions dry_run;
 };
 
@@ -60,7 +58,7 @@ std::string overload_names(const std::vector<std::string>& overloads) {
 }
 
 SpelledOp find_op(const SourceIndexes& index, const std::string& spelling,
-                  const std::string& overload) {
+                  const std::optional<std::string>& asked_overload) {
   if (spelling.empty() || spelling.size() > kMaxOpNameLength) {
     throw Error(ExitStatus::usage,
                 spelling.empty() ? "no op given" : "the op's name is longer than that of any op",
@@ -74,6 +72,7 @@ SpelledOp find_op(const SourceIndexes& index, const std::string& spelling,
         spelled.near.empty() ? "Use a name of PyTorch: conv2d, aten::add.Tensor, nn.Linear."
                              : fmt::format("Did you mean {}?", fmt::join(spelled.near, ", ")));
   }
+  const std::string overload = asked_overload.value_or("");
   if (overload.empty()) return spelled;
   const std::string packet = split_op_name(spelled.name).packet();
   const std::string full = overload == "default" ? packet : fmt::format("{}.{}", packet, overload);
@@ -88,7 +87,7 @@ SpelledOp find_op(const SourceIndexes& index, const std::string& spelling,
 }
 
 std::vector<std::string> devices_of(const ExplainOptions& options) {
-  return options.device.empty() ? default_devices() : std::vector<std::string>{options.device};
+  return options.device ? std::vector<std::string>{*options.device} : default_devices();
 }
 
 std::string rendered(const Explanation& explanation, const IndexChoice& choice,
@@ -104,13 +103,13 @@ std::string rendered(const Explanation& explanation, const IndexChoice& choice,
 
 std::string why_not_answer(const SourceIndexes& index, const std::string& op,
                            const IndexChoice& choice, const ExplainOptions& options) {
-  const BackendAnswer answer = answer_why_not(
-      index, {.op = op,
-              .backend = options.why_not,
-              .call = options.call,
-              .devices = options.device.empty() ? std::vector<std::string>()
-                                                : std::vector<std::string>{options.device},
-              .all = options.all});
+  const BackendAnswer answer =
+      answer_why_not(index, {.op = op,
+                             .backend = *options.why_not,
+                             .call = options.call.value_or(""),
+                             .devices = options.device ? std::vector<std::string>{*options.device}
+                                                       : std::vector<std::string>(),
+                             .all = options.all});
   const ObservedCall* const call = answer.call ? &*answer.call : nullptr;
   const IndexedSource source = source_of(choice);
   if (options.format == "json") return to_json(answer.why_not, call, source);
@@ -130,7 +129,7 @@ void explain_one(const ExplainOptions& options) {
   const SourceIndexes index(choice.index, choice.projects);
   const SpelledOp spelled = find_op(index, options.op, options.overload);
   output.write_whole(
-      options.why_not.empty()
+      !options.why_not
           ? rendered(explain(index, spelled, options.op, devices_of(options)), choice, options)
           : why_not_answer(index, spelled.name, choice, options));
   output.commit();
@@ -157,20 +156,18 @@ void explain_lines(const ExplainOptions& options) {
   output.commit();
 }
 
-constexpr const char* kCompiled = "--compiled";
-
 // Throws Error(usage) if one of the options does not fit --why-not, or needs it.
-void refuse_without_backend(const ExplainOptions& options, const Command& command) {
-  if (command.count("--why-not") == 0) {
-    if (command.count("--call") != 0)
+void refuse_without_backend(const ExplainOptions& options) {
+  if (!options.why_not) {
+    if (options.call)
       throw Error(ExitStatus::usage, "--call shows what the predicates of --why-not returned",
                   "Name a backend, too: `optrace explain conv2d --why-not cudnn --call conv2d`.");
     return;
   }
-  if (options.why_not.empty())
+  if (options.why_not->empty())
     throw Error(ExitStatus::usage, "--why-not needs the name of a backend",
                 "For example: `optrace explain conv2d --why-not cudnn`.");
-  if (options.why_not.size() > kMaxOpNameLength)
+  if (options.why_not->size() > kMaxOpNameLength)
     throw Error(ExitStatus::usage, "the backend's name is longer than that of any backend",
                 "For example: `optrace explain conv2d --why-not cudnn`.");
   if (options.op == "-")
@@ -178,24 +175,34 @@ void refuse_without_backend(const ExplainOptions& options, const Command& comman
                 "Name the op: `optrace explain conv2d --why-not cudnn`.");
 }
 
+struct GivenOption {
+  const char* name;
+  bool given;
+};
+
+void refuse(std::initializer_list<GivenOption> options, const char* what, const char* remedy) {
+  for (const GivenOption& one : options)
+    if (one.given) throw Error(ExitStatus::usage, fmt::format("{} {}", one.name, what), remedy);
+}
+
 // Throws Error(usage) if one of the options is for the other kind of answer.
-void refuse_options(const ExplainOptions& options, const Command& command) {
-  const auto refuse = [&command](std::initializer_list<const char*> names, const char* what,
-                                 const char* remedy) {
-    for (const char* const name : names)
-      if (command.count(name) != 0)
-        throw Error(ExitStatus::usage, fmt::format("{} {}", name, what), remedy);
-  };
+void refuse_options(const ExplainOptions& options) {
   if (!options.compiled) {
-    refuse({"--dry-run", "--devices"}, "is for programs, and explaining an op runs nothing",
+    refuse({{"--dry-run", options.dry_run.asked_for()},
+            {"--devices", options.dry_run.devices.has_value()}},
+           "is for programs, and explaining an op runs nothing",
            "Explain a program: `optrace explain --compiled --dry-run train.py`.");
-    refuse_without_backend(options, command);
+    refuse_without_backend(options);
     return;
   }
   if (!options.op.empty())
     throw Error(ExitStatus::usage, "--compiled comes before the program, whose own options follow",
                 "Write `optrace explain --compiled train.py`.");
-  refuse({"--overload", "--device", "--all", "--why-not", "--call"},
+  refuse({{"--overload", options.overload.has_value()},
+          {"--device", options.device.has_value()},
+          {"--all", options.all},
+          {"--why-not", options.why_not.has_value()},
+          {"--call", options.call.has_value()}},
          "is for ops, and --compiled explains a program", "Omit one of the two.");
 }
 
@@ -208,86 +215,57 @@ void explain_compiled(const ExplainOptions& options) {
                    .terminal = options.terminal});
 }
 
+void run(const ExplainOptions& options) {
+  refuse_options(options);
+  if (options.compiled)
+    explain_compiled(options);
+  else if (options.op == "-")
+    explain_lines(options);
+  else
+    explain_one(options);
+}
+
+std::string problem_with_device(const std::string& device) {
+  return dispatch_key_of_device(device).empty() ? fmt::format("{} is not a device", device)
+                                                : std::string();
+}
+
+OptionRows option_rows(ExplainOptions& options) {
+  return {
+      {"OP", "",
+       "An op in any of PyTorch's spellings: conv2d, nn.Conv2d,\nF.conv2d, torch.conv2d, "
+       "Tensor.add_, aten::add.Tensor;\nor - for standard input",
+       &options.op, kRequired},
+      {"--overload", "NAME", "The overload to explain: Tensor, out, default", &options.overload},
+      {"--device", "DEVICE", "Only this device: cpu, cuda, meta, mps, xpu, ...", &options.device,
+       problem_with_device},
+      format_row(options.format, {"text", "json"}, "text, or json (schema optrace.explain/1)"),
+      output_file_row(options.file),
+      {"--all", "", "Show every dispatch key and every call path; with\n--why-not, every predicate",
+       &options.all},
+      {"--why-not", "BACKEND",
+       "Instead, show the functions that decide whether the op runs\non a backend: cudnn, mkldnn, "
+       "flash, efficient, miopen, ...",
+       &options.why_not},
+      {"--call", "CALL",
+       "With --why-not, also show what these functions returned in a\ncall: a trace, a report, or "
+       "a command in quotes that makes it,\n'conv2d --dtype float64'",
+       &options.call},
+      terminal_rows(options.terminal),
+      python_row(options.python, kSearchedPython),
+      {"--compiled", "",
+       "Run the program that follows, without probes, and show\nwhat torch.compile makes of it: "
+       "graphs, graph breaks,\nrecompilations, and what is fused into each kernel",
+       &options.compiled},
+      dry_run_rows(options.dry_run),
+      program_row(options.program, "--compiled"),
+  };
+}
+
 }  // namespace
 
-std::size_t add_explain_command(Command& app, std::span<char* const> arguments) {
-  const auto options = std::make_shared<ExplainOptions>();
-  Command& command = app.add_subcommand(
-      "explain", "Show the facts about an op in PyTorch's source, without running it");
-  command.footer(
-      "Examples:\n"
-      "  optrace explain conv2d              schema, dispatch table, derivative, call paths\n"
-      "  optrace explain Tensor.add_         any spelling works\n"
-      "  optrace explain add --overload out  an overload other than the first\n"
-      "  optrace explain mm --device cuda    only one device\n"
-      "  optrace explain conv2d --why-not cudnn                  what decides about a backend\n"
-      "  optrace explain conv2d --why-not mkldnn --call 'conv2d --dtype float64'\n"
-      "  optrace explain - < names > answers   one op per line in, one JSON object per line out\n"
-      "  optrace explain --compiled train.py --epochs 1    what torch.compile makes of a program\n"
-      "  optrace explain --compiled --dry-run=sm_80 -m my_package.train\n"
-      "With --compiled, the program is SCRIPT, -m MODULE or -c CODE, as for python. It runs, "
-      "without probes, and its\nown output goes to standard error. Exit status: 3 if it fails, 130 "
-      "after Ctrl-C.");
-  const Option op =
-      command
-          .add_positional("OP", options->op,
-                          "An op in any of PyTorch's spellings: conv2d, nn.Conv2d,\nF.conv2d, "
-                          "torch.conv2d, Tensor.add_, aten::add.Tensor;\nor - for standard input")
-          .required();
-  command
-      .add_option("--overload", options->overload, "The overload to explain: Tensor, out, default")
-      .type_name("NAME");
-  command
-      .add_option("--device", options->device, "Only this device: cpu, cuda, meta, mps, xpu, ...")
-      .check([](const std::string& device) {
-        return dispatch_key_of_device(device).empty() ? fmt::format("{} is not a device", device)
-                                                      : std::string();
-      })
-      .type_name("DEVICE");
-  command.add_option("--format", options->format, "text, or json (schema optrace.explain/1)")
-      .one_of({"text", "json"})
-      .type_name("FORMAT")
-      .show_default();
-  add_output_file_option(command, options->file);
-  command.add_flag("--all", options->all,
-                   "Show every dispatch key and every call path; with\n--why-not, every predicate");
-  command
-      .add_option("--why-not", options->why_not,
-                  "Instead, show the functions that decide whether the op runs\non a backend: "
-                  "cudnn, mkldnn, flash, efficient, miopen, ...")
-      .type_name("BACKEND");
-  command
-      .add_option("--call", options->call,
-                  "With --why-not, also show what these functions returned in a\ncall: a trace, a "
-                  "report, or a command in quotes that makes it,\n'conv2d --dtype float64'")
-      .type_name("CALL");
-  add_terminal_options(command, options->terminal);
-  command
-      .add_option("--python", options->python,
-                  "The Python that has torch. Default: $OPTRACE_PYTHON, else the\nfirst that has "
-                  "torch of optrace's own environment,\n$VIRTUAL_ENV, $CONDA_PREFIX, .venv and "
-                  "python3")
-      .type_name("PATH");
-  command.add_flag(kCompiled, options->compiled,
-                   "Run the program that follows, without probes, and show\nwhat torch.compile "
-                   "makes of it: graphs, graph breaks,\nrecompilations, and what is fused into "
-                   "each kernel");
-  add_dry_run_options(command, options->dry_run);
-  command.callback([options, &command] {
-    refuse_options(*options, command);
-    if (options->compiled)
-      explain_compiled(*options);
-    else if (options->op == "-")
-      explain_lines(*options);
-    else
-      explain_one(*options);
-  });
-  if (arguments.size() < 2 || std::string_view(arguments[1]) != "explain") return arguments.size();
-  const std::size_t own = own_arguments(command, arguments);
-  const auto is_compiled = [](std::string_view argument) { return argument == kCompiled; };
-  if (std::ranges::none_of(arguments.first(own), is_compiled)) return arguments.size();
-  op.required(false);
-  return take_program(command, arguments, options->program);
+CommandBody explain_command() {
+  return command_body<ExplainOptions>(option_rows, run);
 }
 
 }  // namespace optrace

@@ -1,4 +1,3 @@
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -53,29 +52,21 @@ void run(const FindingsCommandOptions& options) {
   output.commit();
 }
 
+OptionRows option_rows(FindingsCommandOptions& options) {
+  return {
+      {"TRACE", "", "Files written by --trace FILE or by `optrace merge`;\nnone: list the rules",
+       &options.traces},
+      text_or_json_row(options.format, "optrace.findings/1"),
+      ignore_row(options.findings),
+      output_file_row(options.file),
+      terminal_rows(options.terminal),
+  };
+}
+
 }  // namespace
 
-void add_findings_command(Command& app) {
-  const auto options = std::make_shared<FindingsCommandOptions>();
-  Command& command =
-      app.add_subcommand("findings", "Show what makes a program slow, by line, or list the rules");
-  command.footer(
-      "Examples:\n"
-      "  optrace findings                 the rules\n"
-      "  optrace run --trace t.trace train.py\n"
-      "  optrace findings t.trace         what they find, the most expensive first\n"
-      "  optrace findings t.trace --ignore layout-copy --format json");
-  command.add_positional(
-      "TRACE", options->traces,
-      "Files written by --trace FILE or by `optrace merge`;\nnone: list the rules");
-  command.add_option("--format", options->format, "text or json (schema optrace.findings/1)")
-      .one_of({"text", "json"})
-      .type_name("FORMAT")
-      .show_default();
-  add_ignore_option(command, options->findings);
-  add_output_file_option(command, options->file);
-  add_terminal_options(command, options->terminal);
-  command.callback([options] { run(*options); });
+CommandBody findings_command() {
+  return command_body<FindingsCommandOptions>(option_rows, run);
 }
 
 }  // namespace optrace

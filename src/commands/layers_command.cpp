@@ -60,29 +60,21 @@ void show_layers(const LayersOptions& options) {
   output.commit();
 }
 
+OptionRows option_rows(LayersOptions& options) {
+  return {
+      {"LAYER", "", "Only this layer: python, functional, nn, ...", &options.layer},
+      format_row(options.format, {"text", "json", "svg"},
+                 "text, svg (a picture), or json (schema optrace.layers/1)"),
+      output_file_row(options.output),
+      python_row(options.python),
+      terminal_rows(options.terminal),
+  };
+}
+
 }  // namespace
 
-void add_layers_command(Command& app) {
-  const auto options = std::make_shared<LayersOptions>();
-  Command& command =
-      app.add_subcommand("layers", "Show PyTorch's layers: the purpose, folders and size of each");
-  command.footer(
-      "Examples:\n"
-      "  optrace layers                   all layers, from torch.* down to CUDA\n"
-      "  optrace layers dispatcher        one layer\n"
-      "  optrace layers --format svg -o layers.svg   a picture of the map\n"
-      "  optrace layers --format json     for programs");
-  command.add_positional("LAYER", options->layer, "Only this layer: python, functional, nn, ...");
-  command
-      .add_option("--format", options->format,
-                  "text, svg (a picture), or json (schema optrace.layers/1)")
-      .one_of({"text", "json", "svg"})
-      .type_name("FORMAT")
-      .show_default();
-  add_output_file_option(command, options->output);
-  command.add_option("--python", options->python, "The Python that has torch").type_name("PATH");
-  add_terminal_options(command, options->terminal);
-  command.callback([options] { show_layers(*options); });
+CommandBody layers_command() {
+  return command_body<LayersOptions>(option_rows, show_layers);
 }
 
 }  // namespace optrace

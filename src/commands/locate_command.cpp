@@ -207,66 +207,52 @@ void locate_lines(const LocateCommandOptions& options) {
   output.commit();
 }
 
+void run(const LocateCommandOptions& options) {
+  if (options.name == "-")
+    locate_lines(options);
+  else
+    locate_one(options);
+}
+
+OptionRows option_rows(LocateCommandOptions& options) {
+  return {
+      {"NAME", "", "A name as in Python, C++ or the dispatcher; or - for standard\ninput",
+       &options.name, kRequired},
+      text_or_json_row(options.format, "optrace.locate/1"),
+      output_file_row(options.output),
+      {"--limit",
+       "N",
+       "Maximum number of answers",
+       &options.answers.limit,
+       {.allowed = Between<int>(1, 100000), .usual = std::to_string(options.answers.limit)}},
+      {"--all", "", "Show all answers, including generated out variants and all\ncallers",
+       &options.answers.all},
+      {"--callers", "",
+       "Also list what calls a C++ function or op: functions, the ops\nand stubs for which it is "
+       "registered, its name in Python",
+       &options.calls.callers},
+      {"--callees", "", "Also list what it calls, with the line of each first call",
+       &options.calls.callees},
+      {"--depth",
+       "N",
+       "How many calls to follow, with --callers or --callees",
+       &options.calls.depth,
+       {.allowed = Between<int>(1, 100), .usual = std::to_string(options.calls.depth)}},
+      {"--open", "", "Open the definition in $VISUAL or $EDITOR", &options.open},
+      {"--source",
+       "",
+       "Print the text of the definition, from a file on this machine",
+       &options.source,
+       {.excludes = {"--callers", "--callees", "--open"}}},
+      python_row(options.python),
+      terminal_rows(options.terminal),
+  };
+}
+
 }  // namespace
 
-void add_locate_command(Command& app) {
-  const auto options = std::make_shared<LocateCommandOptions>();
-  Command& command =
-      app.add_subcommand("locate", "Show where a name of PyTorch is defined: file and line");
-  command.footer(
-      "Examples:\n"
-      "  optrace locate nn.Linear                    Python classes, functions, methods\n"
-      "  optrace locate torch.matmul                 builtins: binding, yaml line, kernels\n"
-      "  optrace locate aten::add.Tensor             ops\n"
-      "  optrace locate at::native::convolution      C++, by name or mangled symbol\n"
-      "  optrace locate add_stub                     a stub and its kernels for each CPU\n"
-      "  optrace locate cudnnBackendExecute          where PyTorch calls a library\n"
-      "  optrace locate at::native::convolution --callers --depth 2    what calls it\n"
-      "  optrace locate nn.Linear --source           the text of the definition\n"
-      "  optrace locate nn.Linear --open             in $VISUAL or $EDITOR, at the line\n"
-      "  optrace locate - < names > answers          one name per line in, one JSON object per "
-      "line out");
-  command
-      .add_positional("NAME", options->name,
-                      "A name as in Python, C++ or the dispatcher; or - for standard\ninput")
-      .required();
-  command.add_option("--format", options->format, "text or json (schema optrace.locate/1)")
-      .one_of({"text", "json"})
-      .type_name("FORMAT")
-      .show_default();
-  add_output_file_option(command, options->output);
-  command.add_option("--limit", options->answers.limit, "Maximum number of answers")
-      .between(1, 100000)
-      .type_name("N")
-      .show_default();
-  command.add_flag("--all", options->answers.all,
-                   "Show all answers, including generated out variants and all\ncallers");
-  command.add_flag("--callers", options->calls.callers,
-                   "Also list what calls a C++ function or op: functions, the ops\nand stubs for "
-                   "which it is registered, its name in Python");
-  command.add_flag("--callees", options->calls.callees,
-                   "Also list what it calls, with the line of each first call");
-  command
-      .add_option("--depth", options->calls.depth,
-                  "How many calls to follow, with --callers or --callees")
-      .between(1, 100)
-      .type_name("N")
-      .show_default();
-  command.add_flag("--open", options->open, "Open the definition in $VISUAL or $EDITOR");
-  command
-      .add_flag("--source", options->source,
-                "Print the text of the definition, from a file on this machine")
-      .excludes("--callers")
-      .excludes("--callees")
-      .excludes("--open");
-  command.add_option("--python", options->python, "The Python that has torch").type_name("PATH");
-  add_terminal_options(command, options->terminal);
-  command.callback([options] {
-    if (options->name == "-")
-      locate_lines(*options);
-    else
-      locate_one(*options);
-  });
+CommandBody locate_command() {
+  return command_body<LocateCommandOptions>(option_rows, run);
 }
 
 }  // namespace optrace

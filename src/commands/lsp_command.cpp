@@ -1,11 +1,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "platform/error.h"
 #include "platform/process/interrupt.h"
 #include "src/commands/command.h"
+#include "src/commands/commands.h"
 #include "src/inputs/index_choice.h"
 #include "src/language_server/language_server.h"
 #include "src/language_server/message_stream.h"
@@ -14,12 +16,17 @@
 namespace optrace {
 namespace {
 
-void serve(const std::string& python, const std::string& version) {
+struct LspOptions {
+  std::string python;
+};
+
+void run(const LspOptions& options) {
   const InterruptGuard guard;
-  IndexChoice choice = choose_index(python);
+  IndexChoice choice = choose_index(options.python);
   say_notices(choice);
   NameAnswers answers(std::move(choice));
-  LanguageServer server(answers, version);
+  const std::string_view version = optrace_command().version;  // `optrace 0.1.0`
+  LanguageServer server(answers, std::string(version.substr(version.find(' ') + 1)));
   const auto messages = std::make_unique<MessageStream>();
   while (!server.ended()) {
     const std::optional<std::string> message = messages->read();
@@ -31,21 +38,14 @@ void serve(const std::string& python, const std::string& version) {
   if (!server.shut_down()) throw CommandEnded(ExitStatus::differs);
 }
 
+OptionRows option_rows(LspOptions& options) {
+  return {python_row(options.python)};
+}
+
 }  // namespace
 
-void add_lsp_command(Command& app) {
-  Command& command =
-      app.add_subcommand("lsp", "Serve an editor: go to definition and hover on names of PyTorch");
-  command.footer(
-      "A language server on standard input and output, which an editor starts. In Python files,\n"
-      "torch.matmul, F.conv2d and x.add_ have their binding, kernels by dispatch key, and\n"
-      "derivative. docs/editors.md has the set-up for VS Code, neovim and emacs.");
-  const auto python = std::make_shared<std::string>();
-  command.add_option("--python", *python, "The Python that has torch").type_name("PATH");
-  command.callback([&app, python] {
-    const std::string version = app.version();  // `optrace 0.1.0`
-    serve(*python, version.substr(version.find(' ') + 1));
-  });
+CommandBody lsp_command() {
+  return command_body<LspOptions>(option_rows, run);
 }
 
 }  // namespace optrace

@@ -1,7 +1,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -16,6 +15,10 @@
 
 namespace optrace {
 namespace {
+
+struct McpOptions {
+  std::string python;
+};
 
 /// Set by the package's own command (python/optrace/_command.py): its Python.
 constexpr const char* kPackagePython = "OPTRACE_OWN_PYTHON";
@@ -32,16 +35,16 @@ std::filesystem::path server_program() {
 }
 
 /// Replaces this process with the server.
-void serve(const std::string& python_option) {
+void run(const McpOptions& options) {
   const std::string program = server_program().string();
   const char* const own = std::getenv(kPackagePython);
   const std::string python = own != nullptr && *own != '\0'
                                  ? std::string(own)
-                                 : choose_python(python_option).path.string();
+                                 : choose_python(options.python).path.string();
   std::vector<std::string> words = {python, program, "--command", program_file().string()};
-  if (!python_option.empty()) {
+  if (!options.python.empty()) {
     words.emplace_back("--python");
-    words.push_back(choose_python(python_option).path.string());
+    words.push_back(choose_python(options.python).path.string());
   }
   std::vector<char*> arguments;
   arguments.reserve(words.size() + 1);
@@ -52,18 +55,14 @@ void serve(const std::string& python_option) {
               "Name a Python that has the package mcp with --python.");
 }
 
+OptionRows option_rows(McpOptions& options) {
+  return {python_row(options.python)};
+}
+
 }  // namespace
 
-void add_mcp_command(Command& app) {
-  Command& command = app.add_subcommand(
-      "mcp", "Serve a coding assistant: locate, explain, trace_op, report, findings");
-  command.footer(
-      "A server of the Model Context Protocol on standard input and output, which an assistant\n"
-      "starts. Needs the package mcp: pip install 'optrace[mcp]'. docs/editors.md has the set-up.\n"
-      "The tool trace_op runs the Python code that the assistant gives.");
-  const auto python = std::make_shared<std::string>();
-  command.add_option("--python", *python, "The Python that has torch").type_name("PATH");
-  command.callback([python] { serve(*python); });
+CommandBody mcp_command() {
+  return command_body<McpOptions>(option_rows, run);
 }
 
 }  // namespace optrace

@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <iterator>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,7 +23,9 @@
 #include "platform/text/printable_text.h"
 #include "present/progress_display.h"
 #include "report/details/known_results.h"
+#include "src/command_line/command_line.h"
 #include "src/commands/command.h"
+#include "src/commands/meant_words.h"
 #include "src/commands/report_command.h"
 #include "src/inputs/index_choice.h"
 #include "src/inputs/python_choice.h"
@@ -44,7 +45,7 @@ struct OpOptions {
   DryRunOptions dry_run;
   std::vector<std::string> shapes;
   std::vector<std::string> dtypes;
-  std::optional<std::string> input;
+  std::string input;  // Empty: that of a sample.
   bool requires_grad = false;
   bool backward = false;
   bool compile = false;
@@ -69,7 +70,7 @@ OpCall call_of(const OpOptions& options) {
   call.compile = options.compile;
   for (const std::string& shape : options.shapes) call.shapes.push_back(parse_shape(shape));
   for (const std::string& dtype : options.dtypes) call.dtypes.push_back(parse_dtype(dtype));
-  call.input = options.input;
+  if (!options.input.empty()) call.input = options.input;
   if (call.input && !call.shapes.empty()) {
     throw Error(ExitStatus::usage, "--input and --shape can't be combined",
                 "Give the shapes in --input: 'torch.randn(2, 3)'.");
@@ -121,11 +122,11 @@ std::vector<std::string> words_of(const OpOptions& options) {
   };
   if (!options.device.empty()) add("--device", options.device);
   if (options.dry_run.asked_for()) words.push_back("--dry-run=" + options.dry_run.gpu_model);
-  if (options.dry_run.devices != usual.dry_run.devices)
-    add("--devices", std::to_string(options.dry_run.devices));
+  if (const unsigned devices = options.dry_run.devices.value_or(1); devices != 1)
+    add("--devices", std::to_string(devices));
   for (const std::string& shape : options.shapes) add("--shape", shape);
   for (const std::string& dtype : options.dtypes) add("--dtype", dtype);
-  if (options.input) add("--input", *options.input);
+  if (!options.input.empty()) add("--input", options.input);
   if (options.requires_grad) words.emplace_back("--requires-grad");
   if (options.compile) words.emplace_back("--compile");
   if (options.probes != usual.probes) add("--probes", options.probes);
@@ -151,7 +152,7 @@ bool index_can_tell(std::string_view spelling) {
 
 /// Throws Error(usage) for a misspelt op: a name that the index lacks and that is similar to one it
 /// has. This saves the seconds that Python and torch take to start.
-void refuse_misspelt(const OpOptions& options, const Command& app) {
+void refuse_misspelt(const OpOptions& options) {
   if (!index_can_tell(options.op)) return;
   std::optional<IndexChoice> choice;
   try {
@@ -170,7 +171,7 @@ void refuse_misspelt(const OpOptions& options, const Command& app) {
       for (std::string& name : near)
         if (name.find("::") == std::string::npos) name.insert(0, space);
   std::string remedy;
-  if (const std::string command = subcommand_meant(app, options.op); !command.empty())
+  if (const std::string command = command_meant(options.op); !command.empty())
     remedy = fmt::format("Did you mean the command `optrace {}`?", command);
   else if (!near.empty())
     remedy = fmt::format("Did you mean {}?", fmt::join(near, ", "));
@@ -211,9 +212,9 @@ Trace trace_op(const OpOptions& options, const PythonChoice& python) {
   return std::move(result.trace);
 }
 
-void run_op(OpOptions& options, const Command& app) {
+void run_op(OpOptions& options) {
   require_op(options);
-  refuse_misspelt(options, app);
+  refuse_misspelt(options);
   (void)call_of(options);  // Reports an invalid call before searching for Python.
   const PythonChoice python = choose_python(options.python);
   const InterruptGuard guard;  // Also of the files that are made on trial.
@@ -233,74 +234,75 @@ void run_op(OpOptions& options, const Command& app) {
   write_report({&trace, 1}, options.output);
 }
 
-/// Adds the options for the op and its call.
-void add_call_options(Command& app, const std::shared_ptr<OpOptions>& options) {
-  app.add_positional("OP", options->op,
-                     "The op to call, in any of PyTorch's spellings: conv2d,\nnn.Conv2d, F.conv2d, "
-                     "torch.conv2d, Tensor.add_,\naten::add.Tensor, 'nn.Linear(8, 4)'");
-  app.add_option("--device", options->device,
-                 "The device of its tensors: cpu or cuda; without a GPU, cuda\nis a dry run")
-      .one_of({"cpu", "cuda"})
-      .type_name("DEVICE")
-      .default_text("cpu");
-  add_dry_run_options(app, options->dry_run);
-  app.add_option(
-         "--shape", options->shapes,
-         "Shape of the first tensor, 2x3x4, or of a named one,\nweight=2x3; may be repeated")
-      .repeated()
-      .type_name("[NAME=]SHAPE");
-  app.add_option("--dtype", options->dtypes,
-                 "dtype of all floating-point tensors, float16, or of a\nnamed one, "
-                 "weight=float16; may be repeated")
-      .repeated()
-      .type_name("[NAME=]DTYPE");
-  app.add_option("--input", options->input,
-                 "The call's arguments as Python code, instead of those of a\nsample: "
-                 "'torch.randn(2, 3), dim=1'")
-      .type_name("EXPR");
-  app.add_flag("--requires-grad", options->requires_grad,
-               "Make floating-point inputs require a gradient");
-  app.add_flag("--backward", options->backward, "Also call .sum().backward() on the result");
-  app.add_flag("--compile", options->compile, "Call what torch.compile makes of the op");
-  app.add_option("--probes", options->probes, "How functions are patched: jump (fast) or int3")
-      .one_of({"jump", "int3"})
-      .type_name("MODE")
-      .show_default();
-  app.add_option(
-         "--python", options->python,
-         "The Python that has torch. Default: $OPTRACE_PYTHON, else the\nfirst that has torch of "
-         "optrace's own environment,\n$VIRTUAL_ENV, $CONDA_PREFIX, .venv and python3")
-      .type_name("PATH");
-  app.add_option("--timeout", options->timeout, "How long to wait for a sign of life from Python")
-      .between(1, 86400)
-      .type_name("SECONDS")
-      .show_default();
+/// The options for the op and its call.
+OptionRows call_rows(OpOptions& options) {
+  return {
+      {"OP", "",
+       "The op to call, in any of PyTorch's spellings: conv2d,\nnn.Conv2d, F.conv2d, torch.conv2d, "
+       "Tensor.add_,\naten::add.Tensor, 'nn.Linear(8, 4)'",
+       &options.op},
+      {"--device",
+       "DEVICE",
+       "The device of its tensors: cpu or cuda; without a GPU, cuda\nis a dry run",
+       &options.device,
+       {.allowed = OneOf{{"cpu", "cuda"}}, .usual = "cpu"}},
+      dry_run_rows(options.dry_run),
+      {"--shape",
+       "[NAME=]SHAPE",
+       "Shape of the first tensor, 2x3x4, or of a named one,\nweight=2x3; may be repeated",
+       &options.shapes,
+       {.several = SeveralValues::each_time_unmarked}},
+      {"--dtype",
+       "[NAME=]DTYPE",
+       "dtype of all floating-point tensors, float16, or of a\nnamed one, weight=float16; may be "
+       "repeated",
+       &options.dtypes,
+       {.several = SeveralValues::each_time_unmarked}},
+      {"--input", "EXPR",
+       "The call's arguments as Python code, instead of those of a\nsample: 'torch.randn(2, 3), "
+       "dim=1'",
+       &options.input},
+      {"--requires-grad", "", "Make floating-point inputs require a gradient",
+       &options.requires_grad},
+      {"--backward", "", "Also call .sum().backward() on the result", &options.backward},
+      {"--compile", "", "Call what torch.compile makes of the op", &options.compile},
+      probes_row(options.probes),
+      python_row(options.python, kSearchedPython),
+      {"--timeout",
+       "SECONDS",
+       "How long to wait for a sign of life from Python",
+       &options.timeout,
+       {.allowed = Between<int>(1, 86400), .usual = std::to_string(options.timeout)}},
+  };
+}
+
+OptionRows option_rows(OpOptions& options) {
+  return {
+      call_rows(options),
+      output_rows(options.output),
+      interactive_row(options.output),
+      {"--trace", "FILE", "Save the trace for `optrace report`", &options.trace_file},
+      {"--timeline", "", "Keep every call in the trace, not only counts", &options.timeline},
+  };
 }
 
 }  // namespace
 
-void add_op_command(Command& app) {
-  const auto options = std::make_shared<OpOptions>();
-  add_call_options(app, options);
-  add_output_options(app, options->output);
-  add_interactive_option(app, options->output);
-  app.add_option("--trace", options->trace_file, "Save the trace for `optrace report`")
-      .type_name("FILE");
-  app.add_flag("--timeline", options->timeline, "Keep every call in the trace, not only counts");
-  app.callback([&app, options] {
-    if (app.chosen() == nullptr) run_op(*options, app);
-  });
+CommandBody op_command() {
+  return command_body<OpOptions>(option_rows, run_op);
 }
 
 Trace trace_op_command(const std::vector<std::string>& words) {
-  const auto options = std::make_shared<OpOptions>();
-  Command app("optrace", "");
-  add_call_options(app, options);
-  app.parse(words);
-  require_op(*options);
-  const PythonChoice python = choose_python(options->python);
+  OpOptions options;
+  run_command_line({.name = "optrace",
+                    .summary = "",
+                    .examples = "",
+                    .body = [&options] { return CommandBody{call_rows(options), [] {}}; }},
+                   words);
+  require_op(options);
+  const PythonChoice python = choose_python(options.python);
   const InterruptGuard guard;
-  return trace_op(*options, python);
+  return trace_op(options, python);
 }
 
 }  // namespace optrace

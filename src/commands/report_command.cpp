@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdio>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -167,70 +166,80 @@ void write_timelines(std::size_t count, const TakeTrace& take_trace, const Outpu
   });
 }
 
-/// Adds the options that show a part of the report.
-void add_frame_selection_options(Command& app, FrameSelection& selection) {
-  app.add_option("--under", selection.under,
-                 "Only calls of WHAT, and what is below them: an op (aten::mm), a\nfunction "
-                 "(Block.forward) or a line of Python code (train.py:17);\n* matches any "
-                 "characters. May be repeated")
-      .one_value_each_time()
-      .type_name("WHAT");
-  app.add_option("--ops", selection.ops,
-                 "Only ops of this name, and what they call; * matches any\ncharacters")
-      .one_value_each_time()
-      .type_name("PATTERN");
-  app.add_option("--depth", selection.depth, "Only N levels of the selected calls")
-      .whole_number(1)
-      .type_name("N");
-  app.add_option("--top", selection.top, "Only the N frames with the most time of their own")
-      .whole_number(1)
-      .type_name("N");
-  app.add_option("--min-time", selection.min_time,
-                 "Only frames that took this long, in all calls: 50us, 1ms, 2s")
-      .time_with_unit()
-      .type_name("TIME");
+/// The options that show a part of the report.
+OptionRow frame_selection_rows(FrameSelection& selection) {
+  return OptionRows{
+      {"--under",
+       "WHAT",
+       "Only calls of WHAT, and what is below them: an op (aten::mm), a\nfunction (Block.forward) "
+       "or a line of Python code (train.py:17);\n* matches any characters. May be repeated",
+       &selection.under,
+       {.several = SeveralValues::each_time}},
+      {"--ops",
+       "PATTERN",
+       "Only ops of this name, and what they call; * matches any\ncharacters",
+       &selection.ops,
+       {.several = SeveralValues::each_time}},
+      {"--depth", "N", "Only N levels of the selected calls", &selection.depth, WholeNumber(1)},
+      {"--top", "N", "Only the N frames with the most time of their own", &selection.top,
+       WholeNumber(1)},
+      {"--min-time", "TIME", "Only frames that took this long, in all calls: 50us, 1ms, 2s",
+       &selection.min_time, TimeWithUnit()},
+  };
+}
+
+OptionRow report_format_row(OutputOptions& options, std::string usual) {
+  const auto take_format = [&options](const std::string& name) {
+    const auto* const found = std::ranges::find(kReportFormats, name);
+    options.asked_format = static_cast<ReportFormat>(found - kReportFormats.begin());
+  };
+  return {"--format",
+          "FORMAT",
+          "text (the tree), summary (one screen about a program),\njson (schema optrace.report/1), "
+          "csv (the ops), folded or\nspeedscope (flame graphs), dot (the calls as a graph),\n"
+          "sqlite (a database for queries of your own), html (one\ninteractive page), "
+          "perfetto (each call on a time axis), gdb\n(breakpoints on each step), dispatch (as\n"
+          "TORCH_SHOW_DISPATCH_TRACE prints it)",
+          take_format,
+          {.allowed = OneOf{{kReportFormats.begin(), kReportFormats.end()}},
+           .usual = std::move(usual)}};
 }
 
 }  // namespace
 
-void add_output_options(Command& app, OutputOptions& options) {
-  app.add_option(
-         "--format",
-         [&options](const std::string& name) {
-           const auto* const found = std::ranges::find(kReportFormats, name);
-           options.asked_format = static_cast<ReportFormat>(found - kReportFormats.begin());
-         },
-         "text (the tree), summary (one screen about a program),\njson (schema optrace.report/1), "
-         "csv (the ops), folded or\nspeedscope (flame graphs), dot (the calls as a graph),\n"
-         "sqlite (a database for queries of your own), html (one\ninteractive page), "
-         "perfetto (each call on a time axis), gdb\n(breakpoints on each step), dispatch (as\n"
-         "TORCH_SHOW_DISPATCH_TRACE prints it)")
-      .one_of({kReportFormats.begin(), kReportFormats.end()})
-      .type_name("FORMAT")
-      .default_text(kReportFormats[static_cast<std::size_t>(options.usual_format)]);
-  app.add_option("-o,--output", options.file, "Write to a file instead of standard output")
-      .type_name("FILE");
-  app.add_flag("--all", options.tree.all,
-               "Show every frame, also wrapper templates, the interpreter's\nframes and plumbing");
-  app.add_flag("--why", options.tree.why,
-               "Below each dispatcher frame, show the chosen key, the key\nset and the fallthrough "
-               "keys (JSON always has them)");
-  app.add_flag("--tensors", options.tree.tensors,
-               "Below each op, show where its tensors are: their storages, and\nwhat is a view, a "
-               "copy, or written in place");
-  app.add_flag(
-      "--times", options.tree.times,
-      "Show how long each path took: the total, and the shortest\nand longest of several calls");
-  app.add_flag(
-      "--no-source", [&options] { options.page_source = false; },
-      "Leave the lines of source files out of the page (html)");
-  add_ignore_option(app, options.tree.findings);
-  add_terminal_options(app, options.terminal);
+OptionRow output_rows(OutputOptions& options) {
+  return output_rows(options,
+                     std::string(kReportFormats[static_cast<std::size_t>(options.usual_format)]));
 }
 
-void add_interactive_option(Command& app, OutputOptions& options) {
-  app.add_flag("-i,--interactive", options.interactive,
-               "Show the tree in the terminal, to fold and to search; ? there\nshows the keys");
+OptionRow output_rows(OutputOptions& options, std::string usual_format) {
+  return OptionRows{
+      report_format_row(options, std::move(usual_format)),
+      output_file_row(options.file),
+      {"--all", "",
+       "Show every frame, also wrapper templates, the interpreter's\nframes and plumbing",
+       &options.tree.all},
+      {"--why", "",
+       "Below each dispatcher frame, show the chosen key, the key\nset and the fallthrough keys "
+       "(JSON always has them)",
+       &options.tree.why},
+      {"--tensors", "",
+       "Below each op, show where its tensors are: their storages, and\nwhat is a view, a copy, or "
+       "written in place",
+       &options.tree.tensors},
+      {"--times", "",
+       "Show how long each path took: the total, and the shortest\nand longest of several calls",
+       &options.tree.times},
+      no_source_row(options.page_source),
+      ignore_row(options.tree.findings),
+      terminal_rows(options.terminal),
+  };
+}
+
+OptionRow interactive_row(OutputOptions& options) {
+  return {"-i,--interactive", "",
+          "Show the tree in the terminal, to fold and to search; ? there\nshows the keys",
+          &options.interactive};
 }
 
 void require_output(const OutputOptions& options, ReportStream stream) {
@@ -261,61 +270,60 @@ void write_report(std::span<const Trace> traces, const OutputOptions& options,
   write_report(report, options, stream);
 }
 
-void add_report_command(Command& app) {
-  struct Options {
-    std::vector<std::string> traces;
-    OutputOptions output;
+namespace {
+
+struct ReportCommandOptions {
+  std::vector<std::string> traces;
+  OutputOptions output;
+};
+
+/// Reads the traces and returns their report.
+Report report_of_files(ReportCommandOptions& options) {
+  const std::vector<std::string>& files = options.traces;
+  const TraceParts parts =
+      shows_timeline(options.output.format()) ? TraceParts::all : TraceParts::without_events;
+  // Its memory is free for what writes the report.
+  const Trace trace = files.size() == 1 ? read_trace(files[0], parts) : merge_trace_files(files);
+  if (options.output.tree.tensors && !has_tensor_journal(trace)) {
+    throw Error(ExitStatus::usage, "the trace does not have where its tensors are",
+                "Give one trace that was made with --tensors: a merged one has not, either.");
+  }
+  if (text_at(trace.meta, "op").empty()) options.output.usual_format = ReportFormat::summary;
+  return report_of(trace, options.output);
+}
+
+void run(ReportCommandOptions& options) {
+  const InterruptGuard guard;  // Also of the file that is made on trial.
+  require_output(options.output);
+  const std::vector<std::string>& files = options.traces;
+  if (const auto format = options.output.asked_format; format && needs_timeline(*format)) {
+    const auto take = [&](std::size_t i) { return read_trace(files[i]); };
+    write_timelines(files.size(), take, options.output, ReportStream::output);
+    return;
+  }
+  options.output.tree.trace_files = {files.begin(), files.end()};
+  // Never freed: the system does it at once, while half a million frames take a tenth of the
+  // time.
+  static const Report* const report = new Report(report_of_files(options));
+  write_report(*report, options.output, ReportStream::output);
+}
+
+OptionRows option_rows(ReportCommandOptions& options) {
+  return {
+      {"TRACE", "",
+       "Files written by --trace FILE or by `optrace merge`: of one call\nor program, or of the "
+       "processes of one job",
+       &options.traces, kRequired},
+      frame_selection_rows(options.output.selection),
+      output_rows(options.output, "text for an op, summary for a program"),
+      interactive_row(options.output),
   };
-  const auto options = std::make_shared<Options>();
-  Command& command = app.add_subcommand("report", "Render a saved trace");
-  command.footer(
-      "Examples:\n"
-      "  optrace conv2d --trace conv2d.trace       save a trace\n"
-      "  optrace report conv2d.trace               show it\n"
-      "  optrace report conv2d.trace --all         with the frames that are folded away\n"
-      "  optrace report conv2d.trace -i            browse it in the terminal\n"
-      "  optrace report conv2d.trace --format json -o conv2d.json\n"
-      "  optrace report train.trace --under train.py:17 --format text     what a line calls\n"
-      "  optrace report job.rank0.trace job.rank1.trace     processes of one job, with their "
-      "differences");
-  command
-      .add_positional(
-          "TRACE", options->traces,
-          "Files written by --trace FILE or by `optrace merge`: of one call\nor program, "
-          "or of the processes of one job")
-      .required();
-  add_frame_selection_options(command, options->output.selection);
-  add_output_options(command, options->output);
-  command.option("--format").default_text("text for an op, summary for a program");
-  add_interactive_option(command, options->output);
-  command.callback([options] {
-    const InterruptGuard guard;  // Also of the file that is made on trial.
-    require_output(options->output);
-    const std::vector<std::string>& files = options->traces;
-    if (const auto format = options->output.asked_format; format && needs_timeline(*format)) {
-      const auto take = [&](std::size_t i) { return read_trace(files[i]); };
-      write_timelines(files.size(), take, options->output, ReportStream::output);
-      return;
-    }
-    const TraceParts parts =
-        shows_timeline(options->output.format()) ? TraceParts::all : TraceParts::without_events;
-    options->output.tree.trace_files = {files.begin(), files.end()};
-    const auto make_report = [&] {
-      // Its memory is free for what writes the report.
-      const Trace trace =
-          files.size() == 1 ? read_trace(files[0], parts) : merge_trace_files(files);
-      if (options->output.tree.tensors && !has_tensor_journal(trace)) {
-        throw Error(ExitStatus::usage, "the trace does not have where its tensors are",
-                    "Give one trace that was made with --tensors: a merged one has not, either.");
-      }
-      if (text_at(trace.meta, "op").empty()) options->output.usual_format = ReportFormat::summary;
-      return report_of(trace, options->output);
-    };
-    // Never freed: the system does it at once, while half a million frames take a tenth of the
-    // time.
-    static const Report* const report = new Report(make_report());
-    write_report(*report, options->output, ReportStream::output);
-  });
+}
+
+}  // namespace
+
+CommandBody report_command() {
+  return command_body<ReportCommandOptions>(option_rows, run);
 }
 
 }  // namespace optrace

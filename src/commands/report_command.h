@@ -8,7 +8,7 @@
 #include "report/formats/render.h"
 #include "report/formats/report_text.h"
 #include "report/model/frame_selection.h"
-#include "src/command_line/command_line.h"
+#include "src/command_line/option_row.h"
 #include "src/terminal/terminal.h"
 #include "tracer/trace/trace.h"
 
@@ -16,13 +16,13 @@ namespace optrace {
 
 /// The user's output options, the same for every command that writes a report.
 struct OutputOptions {
-  std::optional<ReportFormat> asked_format;        ///< The value of --format.
+  std::optional<ReportFormat> asked_format{};      ///< The value of --format.
   ReportFormat usual_format = ReportFormat::text;  ///< Without --format.
-  std::filesystem::path file;                      ///< Empty: standard output.
-  FrameSelection selection;                        ///< Of `optrace report`.
-  ReportTextOptions tree;   ///< Style and width are set for the target, when it is known.
-  bool page_source = true;  ///< The page shows lines of source files.
-  TerminalOptions terminal;
+  std::filesystem::path file{};                    ///< Empty: standard output.
+  FrameSelection selection{};                      ///< Of `optrace report`.
+  ReportTextOptions tree{};  ///< Style and width are set for the target, when it is known.
+  bool page_source = true;   ///< The page shows lines of source files.
+  TerminalOptions terminal{};
   bool interactive = false;  ///< -i: show the tree in the terminal.
 
   /// Returns the format to write. Options that only the tree has ask for the tree.
@@ -32,13 +32,15 @@ struct OutputOptions {
   }
 };
 
-/// Adds --format, -o, --all, --why, --tensors, --times, --no-source, --ignore and the options for a
-/// terminal, which every command that writes a report has. `options` must outlive `app`.
-void add_output_options(Command& app, OutputOptions& options);
+/// --format, -o, --all, --why, --tensors, --times, --no-source, --ignore and the options for a
+/// terminal, which every command that writes a report has. `options` must outlive the rows. The
+/// help shows `usual_format`, or that of the options, as the format without --format.
+OptionRow output_rows(OutputOptions& options);
+OptionRow output_rows(OutputOptions& options, std::string usual_format);
 
-/// Adds -i, --interactive, which add_output_options() leaves out: not every command has a terminal
-/// of its own. To be called after it. `options` must outlive `app`.
-void add_interactive_option(Command& app, OutputOptions& options);
+/// -i, --interactive, which is no part of output_rows(): not every command has a terminal of its
+/// own. `options` must outlive the row.
+OptionRow interactive_row(OutputOptions& options);
 
 /// The stream for a report without a file.
 enum class ReportStream { output, error };

@@ -26,6 +26,7 @@
 #include "platform/process/interrupt.h"
 #include "report/details/known_results.h"
 #include "src/cache/kept_traces.h"
+#include "src/command_line/command_line.h"
 #include "src/commands/command.h"
 #include "src/commands/report_command.h"
 #include "src/inputs/index_choice.h"
@@ -43,7 +44,7 @@ namespace optrace {
 namespace {
 
 struct RunOptions {
-  OutputOptions output;
+  OutputOptions output{.usual_format = ReportFormat::summary};
   ProgramRequest request;
   DryRunOptions dry_run;
   std::string trace_file;
@@ -314,7 +315,7 @@ ProgramResult run_traced(RunOptions& options, const PythonChoice& python) {
   return result;
 }
 
-[[noreturn]] void run(RunOptions& options) {
+void run(RunOptions& options) {
   check(options);
   const PythonChoice python = choose_python(options.python);
   const std::optional<std::uint64_t> rank = own_rank();
@@ -341,79 +342,57 @@ ProgramResult run_traced(RunOptions& options, const PythonChoice& python) {
   throw CommandEnded(status != 0 ? status : static_cast<int>(reported));
 }
 
-/// Adds the options for the program to trace and its Python.
-void add_program_options(Command& command, RunOptions& options) {
-  CollectorOptions& collector = options.request.collector;
-  add_ops_option(command, collector.selection);
-  command
-      .add_option("--from-module", collector.selection.from_module,
-                  "Record only calls made by this Python module or package")
-      .type_name("NAME");
-  command.add_option("--skip", collector.selection.skip, "Skip the first N calls of ops")
-      .whole_number(0)
-      .type_name("N");
-  add_window_options(command, options.window);
-  add_memory_options(command, options.memory);
-  add_dry_run_options(command, options.dry_run);
-  command.add_flag("--children", options.request.children,
-                   "Also trace the processes that the program starts");
-  command.add_option("--probes", options.probes, "How functions are patched: jump (fast) or int3")
-      .one_of({"jump", "int3"})
-      .type_name("MODE")
-      .show_default();
-  add_decision_options(command, options.decisions);
-  command
-      .add_option(
-          "--python", options.python,
-          "The Python that has torch, to run the program. Default:\n$OPTRACE_PYTHON, else the "
-          "first that has torch of optrace's\nown environment, $VIRTUAL_ENV, "
-          "$CONDA_PREFIX, .venv and python3")
-      .type_name("PATH");
+/// The options for the program to trace and its Python.
+OptionRows program_rows(RunOptions& options) {
+  TraceSelection& selection = options.request.collector.selection;
+  return {
+      ops_row(selection),
+      {"--from-module", "NAME", "Record only calls made by this Python module or package",
+       &selection.from_module},
+      {"--skip", "N", "Skip the first N calls of ops", &selection.skip, WholeNumber(0)},
+      window_rows(options.window),
+      memory_rows(options.memory),
+      dry_run_rows(options.dry_run),
+      {"--children", "", "Also trace the processes that the program starts",
+       &options.request.children},
+      probes_row(options.probes),
+      decisions_row(options.decisions),
+      python_row(options.python,
+                 "The Python that has torch, to run the program. Default:\n$OPTRACE_PYTHON, else "
+                 "the first that has torch of optrace's\nown environment, $VIRTUAL_ENV, "
+                 "$CONDA_PREFIX, .venv and python3"),
+      program_row(options.request.arguments),
+  };
+}
+
+OptionRows option_rows(RunOptions& options) {
+  return {
+      program_rows(options),
+      {"--timeline", "", "Keep every call in the trace, not only counts",
+       &options.request.collector.timeline},
+      {"--trace", "FILE",
+       "Save the trace for `optrace report`; that of a child goes to\nNAME.PID.EXT, that of a "
+       "torchrun rank to NAME.rankN.EXT.\nDefault: the cache, which keeps those of the last 20 "
+       "programs",
+       &options.trace_file},
+      output_rows(options.output),
+  };
 }
 
 }  // namespace
 
-std::size_t add_run_command(Command& app, std::span<char* const> arguments) {
-  const auto options = std::make_shared<RunOptions>();
-  options->output.usual_format = ReportFormat::summary;
-  Command& command = app.add_subcommand("run", "Run a Python program and trace its use of torch");
-  command.footer(
-      "The program is SCRIPT, -m MODULE or -c CODE, as for python; its own arguments follow:\n"
-      "  optrace run train.py --epochs 1\n"
-      "  optrace run --ops 'aten::conv*' --count 10 -m my_package.train\n"
-      "  optrace run --from-step 100 --count 2 train.py\n"
-      "  optrace run --trace t.trace -o report.txt -c 'import torch; torch.ones(3).sum()'\n"
-      "  optrace run --children --trace job.trace -m torch.distributed.run --nproc-per-node 2 "
-      "job.py\n"
-      "Its input and output are left alone: the report goes to standard error after the program "
-      "has ended,\nor to -o FILE. Exit status: the program's own; 128 + N if signal N killed it; 3 "
-      "if nothing of it was\ntraced, or if it succeeded and the trace or report could not be "
-      "written.");
-  add_program_options(command, *options);
-  command.add_flag("--timeline", options->request.collector.timeline,
-                   "Keep every call in the trace, not only counts");
-  command
-      .add_option("--trace", options->trace_file,
-                  "Save the trace for `optrace report`; that of a child goes to\nNAME.PID.EXT, "
-                  "that of a torchrun rank to NAME.rankN.EXT.\nDefault: the cache, which keeps "
-                  "those of the last 20 programs")
-      .type_name("FILE");
-  add_output_options(command, options->output);
-  command.callback([options] { run(*options); });
-  if (arguments.size() < 2 || std::string_view(arguments[1]) != "run") return arguments.size();
-  return take_program(command, arguments, options->request.arguments);
+CommandBody run_command() {
+  return command_body<RunOptions>(option_rows, run);
 }
 
-std::vector<Trace> trace_run_command(std::vector<std::string> words) {
-  std::string command_name = "optrace";
-  std::vector<char*> arguments{command_name.data()};
-  for (std::string& word : words) arguments.push_back(word.data());
-  Command app("optrace", "");
-  Command& command = app.add_subcommand("run", "");
+std::vector<Trace> trace_run_command(const std::vector<std::string>& words) {
   RunOptions options;
-  add_program_options(command, options);
-  const std::size_t own = take_program(command, arguments, options.request.arguments);
-  app.parse(std::span(arguments).first(own));
+  const auto body = [&options] { return CommandBody{program_rows(options), [] {}}; };
+  run_command_line({.name = "optrace",
+                    .summary = "",
+                    .examples = "",
+                    .commands = {{.name = "run", .summary = "", .examples = "", .body = body}}},
+                   words);
   check(options);
   ProgramResult result = run_traced(options, choose_python(options.python));
   if (result.processes.empty() && exit_status_of(result) == 0) {

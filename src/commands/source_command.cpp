@@ -2,7 +2,6 @@
 #include <charconv>
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,8 +25,6 @@
 #include "platform/process/interrupt.h"
 #include "platform/text/printable_text.h"
 #include "src/commands/command.h"
-#include "src/commands/source_compare.h"
-#include "src/commands/source_coverage.h"
 #include "src/inputs/index_choice.h"
 #include "src/inputs/python_choice.h"
 #include "src/options/common_options.h"
@@ -47,6 +44,10 @@ struct AddOptions {
   bool on_demand = false;
   bool is_wheel = false;
   std::string project_name;
+};
+
+struct ListOptions {
+  std::string python;
 };
 
 struct FetchCommandOptions {
@@ -174,8 +175,8 @@ std::string completeness(const Index& index, const std::optional<InstalledTorch>
                      : fmt::format("not the source of your torch {}", torch->version));
 }
 
-void list_sources(const std::string& python) {
-  const auto torch = find_torch_quietly(python);
+void list_sources(const ListOptions& options) {
+  const auto torch = find_torch_quietly(options.python);
   std::string text;
   const auto append = [&](const CataloguedIndex& candidate, const auto& describe_index) {
     try {
@@ -219,114 +220,85 @@ void list_sources(const std::string& python) {
   write_standard_output(text);
 }
 
-void add_only_option(Command& command, std::vector<std::string>& only) {
-  command
-      .add_option(
-          "--only", only,
-          "Index only the units whose path matches this pattern (* matches\nany characters), "
-          "for development or for one op; may be repeated")
-      .type_name("GLOB");
+OptionRow only_row(std::vector<std::string>& only) {
+  return {"--only", "GLOB",
+          "Index only the units whose path matches this pattern (* matches\nany characters), for "
+          "development or for one op; may be repeated",
+          &only};
 }
 
-void add_jobs_option(Command& command, int& jobs) {
-  command.add_option("--jobs", jobs, "Number of worker processes (default: one per processor)")
-      .between(1, 256)
-      .type_name("N");
+OptionRow jobs_row(int& jobs) {
+  return {"--jobs", "N", "Number of worker processes (default: one per processor)", &jobs,
+          Between<int>(1, 256)};
+}
+
+OptionRows add_rows(AddOptions& options) {
+  constexpr std::uint64_t kMinWorkerMemory = std::uint64_t{256} << 20;
+  return {
+      {"DIR", "", "The top folder of a PyTorch source tree", &options.folder},
+      {"--wheel",
+       "",
+       "Index the installed torch from its wheel alone, without a source\ntree: about a minute; "
+       "some lines are approximate",
+       &options.is_wheel,
+       {.excludes = {"DIR", "--only"}}},
+      python_row(options.python, "The Python that has torch, of the same version"),
+      {"-o,--output", "FILE", "Write the index to this file instead of to the folder of\nindexes",
+       &options.output},
+      jobs_row(options.jobs),
+      {"--worker-memory", "SIZE",
+       "Maximum memory of each worker (default: its share of\nthree quarters of the memory)",
+       &options.worker_memory, ByteSize(kMinWorkerMemory)},
+      only_row(options.only),
+      {"--project",
+       "",
+       "DIR is a C++ extension that registers ops with TORCH_LIBRARY",
+       &options.is_project,
+       {.excludes = {"--only", "--wheel"}}},
+      {"--on-demand",
+       "",
+       "Index each name only when it is asked for",
+       &options.on_demand,
+       {.excludes = {"--only", "--project", "--wheel"}}},
+      {"--name",
+       "NAME",
+       "The name of the extension (default: its folder's name)",
+       &options.project_name,
+       {.needs = "--project"}},
+  };
+}
+
+OptionRows fetch_rows(FetchCommandOptions& options) {
+  return {
+      python_row(options.python),
+      {"--remote",
+       "URL",
+       "The repository to fetch from: URL or folder",
+       &options.remote,
+       {.usual = options.remote}},
+      {"--folder", "DIR", "The folder for the source (default:\n~/.local/share/optrace/sources)",
+       &options.folder},
+      only_row(options.only),
+      jobs_row(options.jobs),
+  };
+}
+
+OptionRows list_rows(ListOptions& options) {
+  return {python_row(options.python, "The Python whose torch the indexes are compared with")};
 }
 
 }  // namespace
 
-void add_source_command(Command& app) {
-  Command& source = app.add_subcommand(
-      "source",
-      "Manage and compare the indexes of PyTorch's source: add, fetch, list, coverage,\ncompare");
-  source.require_subcommands(1, 1);
-  source.footer(
-      "Examples:\n"
-      "  optrace source list              all indexes, and their versions of torch\n"
-      "  optrace source fetch             download and index the source of the installed torch\n"
-      "  optrace source add ~/pytorch     index a checkout");
+CommandBody source_add_command() {
+  return command_body<AddOptions>(add_rows, add_source);
+}
 
-  const auto options = std::make_shared<AddOptions>();
-  Command& add = source.add_subcommand(
-      "add", "Index a PyTorch source tree or a torch wheel, so that C++ frames have file and line");
-  add.footer(
-      "Examples:\n"
-      "  optrace source add ~/pytorch                     index a checkout\n"
-      "  optrace source add --wheel                       index the installed torch, without "
-      "source\n"
-      "  optrace source add ~/pytorch --python .venv/bin/python\n"
-      "  optrace source add ~/pytorch --only '*/Convolution.cpp' -o conv.index\n"
-      "  optrace source add ~/my_extension --project      a C++ extension with ops of its own\n"
-      "A source tree needs the torch wheel of the same version, whose generated headers are read.\n"
-      "All need PyYAML.");
-  const Option folder =
-      add.add_positional("DIR", options->folder, "The top folder of a PyTorch source tree");
-  const Option wheel = add.add_flag("--wheel", options->is_wheel,
-                                    "Index the installed torch from its wheel alone, "
-                                    "without a source\ntree: about a minute; some "
-                                    "lines are approximate");
-  wheel.excludes(folder);
-  add.add_option("--python", options->python, "The Python that has torch, of the same version")
-      .type_name("PATH");
-  add.add_option("-o,--output", options->output,
-                 "Write the index to this file instead of to the folder of\nindexes")
-      .type_name("FILE");
-  add_jobs_option(add, options->jobs);
-  constexpr std::uint64_t kMinWorkerMemory = std::uint64_t{256} << 20;
-  add.add_option(
-         "--worker-memory", options->worker_memory,
-         "Maximum memory of each worker (default: its share of\nthree quarters of the memory)")
-      .size(kMinWorkerMemory)
-      .type_name("SIZE");
-  add_only_option(add, options->only);
-  const Option project =
-      add.add_flag("--project", options->is_project,
-                   "DIR is a C++ extension that registers ops with TORCH_LIBRARY");
-  project.excludes("--only").excludes(wheel);
-  wheel.excludes("--only");
-  add.add_flag("--on-demand", options->on_demand, "Index each name only when it is asked for")
-      .excludes("--only")
-      .excludes(project)
-      .excludes(wheel);
-  add.add_option("--name", options->project_name,
-                 "The name of the extension (default: its folder's name)")
-      .needs(project)
-      .type_name("NAME");
-  add.callback([options] { add_source(*options); });
+CommandBody source_fetch_command() {
+  return command_body<FetchCommandOptions>(fetch_rows, fetch);
+}
 
-  const auto fetch_options = std::make_shared<FetchCommandOptions>();
-  Command& fetching = source.add_subcommand(
-      "fetch", "Download the source of the installed torch with git, and index it");
-  fetching.footer(
-      "Examples:\n"
-      "  optrace source fetch                             from PyTorch's repository\n"
-      "  optrace source fetch --remote ~/mirror/pytorch.git --folder ~/pytorch-source\n"
-      "Only the commit that torch was built from is fetched, without history, and only the "
-      "folders\nthat contain its C++ code.");
-  fetching.add_option("--python", fetch_options->python, "The Python that has torch")
-      .type_name("PATH");
-  fetching
-      .add_option("--remote", fetch_options->remote, "The repository to fetch from: URL or folder")
-      .type_name("URL")
-      .show_default();
-  fetching
-      .add_option("--folder", fetch_options->folder,
-                  "The folder for the source (default:\n~/.local/share/optrace/sources)")
-      .type_name("DIR");
-  add_only_option(fetching, fetch_options->only);
-  add_jobs_option(fetching, fetch_options->jobs);
-  fetching.callback([fetch_options] { fetch(*fetch_options); });
-
-  Command& list = source.add_subcommand("list", "List the indexes");
-  list.footer("Example:\n  optrace source list");
-  const auto list_python = std::make_shared<std::string>();
-  list.add_option("--python", *list_python, "The Python whose torch the indexes are compared with")
-      .type_name("PATH");
-  list.callback([list_python] { list_sources(*list_python); });
-
-  add_source_coverage(source);
-  add_source_compare(source);
+CommandBody source_list_command() {
+  return command_body<ListOptions>(list_rows, list_sources);
 }
 
 }  // namespace optrace

@@ -1,6 +1,3 @@
-#include "src/commands/source_compare.h"
-
-#include <memory>
 #include <string>
 
 #include "indexer/store/index_store.h"
@@ -50,43 +47,28 @@ void run(const CompareSourceOptions& options) {
   if (!comparison.not_compared.empty()) throw CommandEnded(ExitStatus::usage);
 }
 
+OptionRows option_rows(CompareSourceOptions& options) {
+  return {
+      {"A", "", "A version, Python, index file or source tree", &options.first, kRequired},
+      {"B", "", "Another one", &options.second, kRequired},
+      {"--ops", "PATTERN",
+       "Compare only ops of this name; * matches any characters;\nmay be repeated",
+       &options.selection.ops},
+      {"--key", "PATTERN",
+       "Compare only the kernels, derivatives and registrations of this\ndispatch key; * matches "
+       "any characters; may be repeated",
+       &options.selection.keys},
+      format_row(options.format, {"text", "json"},
+                 "text, or json (schema optrace.source_comparison/1)"),
+      output_file_row(options.file),
+      terminal_rows(options.terminal),
+  };
+}
+
 }  // namespace
 
-void add_source_compare(Command& source) {
-  const auto options = std::make_shared<CompareSourceOptions>();
-  Command& command =
-      source.add_subcommand("compare",
-                            "Show how the ops of two versions of PyTorch differ: schemas, kernels, "
-                            "derivatives,\nregistrations, decompositions");
-  command.footer(
-      "A and B are each a version that has an index, a Python or a virtual environment, an index "
-      "file,\nor a source tree.\n"
-      "  optrace source compare 2.6.0 2.15.0\n"
-      "  optrace source compare old/.venv new/.venv --ops 'conv*' --ops 'aten::_scaled_*'\n"
-      "  optrace source compare 2.6.0 2.15.0 --key CUDA --key 'SparseCsr*'\n"
-      "Exit status: 0 if there is no difference, 1 if there is one, 2 if that is unknown because "
-      "an "
-      "index\nlacks a part.");
-  command.add_positional("A", options->first, "A version, Python, index file or source tree")
-      .required();
-  command.add_positional("B", options->second, "Another one").required();
-  command
-      .add_option("--ops", options->selection.ops,
-                  "Compare only ops of this name; * matches any characters;\nmay be repeated")
-      .type_name("PATTERN");
-  command
-      .add_option("--key", options->selection.keys,
-                  "Compare only the kernels, derivatives and registrations of this\ndispatch key; "
-                  "* matches any characters; may be repeated")
-      .type_name("PATTERN");
-  command
-      .add_option("--format", options->format, "text, or json (schema optrace.source_comparison/1)")
-      .one_of({"text", "json"})
-      .type_name("FORMAT")
-      .show_default();
-  add_output_file_option(command, options->file);
-  add_terminal_options(command, options->terminal);
-  command.callback([options] { run(*options); });
+CommandBody source_compare_command() {
+  return command_body<CompareSourceOptions>(option_rows, run);
 }
 
 }  // namespace optrace

@@ -1,11 +1,8 @@
-#include "src/commands/source_coverage.h"
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -21,6 +18,7 @@
 #include "platform/text/json_writer.h"
 #include "platform/text/printable_text.h"
 #include "pytorch/symbols/symbol_name.h"
+#include "src/commands/command.h"
 #include "src/inputs/index_choice.h"
 #include "src/options/common_options.h"
 #include "src/terminal/command_output.h"
@@ -197,35 +195,23 @@ void show_coverage(const CoverageOptions& options) {
   }
 }
 
+OptionRows option_rows(CoverageOptions& options) {
+  return {
+      python_row(options.python, "The Python whose torch to compare it with"),
+      {"--index", "FILE", "Examine this index instead of the one chosen for the torch",
+       &options.index},
+      {"--fail-under", "PERCENT", "Exit with status 1 if a share is less than this",
+       &options.fail_under, Between<double>(0, 100)},
+      text_or_json_row(options.format, "optrace.completeness/1"),
+      output_file_row(options.output),
+      {"--all", "", "List everything that is missing", &options.all},
+  };
+}
+
 }  // namespace
 
-void add_source_coverage(Command& source) {
-  const auto options = std::make_shared<CoverageOptions>();
-  Command& command = source.add_subcommand(
-      "coverage", "Show how complete an index is, compared with PyTorch's yaml and a wheel");
-  command.footer(
-      "Examples:\n"
-      "  optrace source coverage                       the index for the installed torch\n"
-      "  optrace source coverage --fail-under 99.5     for CI: exit status 1 if any share is less\n"
-      "  optrace source coverage --index my.index --all");
-  command.add_option("--python", options->python, "The Python whose torch to compare it with")
-      .type_name("PATH");
-  command
-      .add_option("--index", options->index,
-                  "Examine this index instead of the one chosen for the torch")
-      .type_name("FILE");
-  command
-      .add_option("--fail-under", options->fail_under,
-                  "Exit with status 1 if a share is less than this")
-      .between(0.0, 100.0)
-      .type_name("PERCENT");
-  command.add_option("--format", options->format, "text or json (schema optrace.completeness/1)")
-      .one_of({"text", "json"})
-      .type_name("FORMAT")
-      .show_default();
-  add_output_file_option(command, options->output);
-  command.add_flag("--all", options->all, "List everything that is missing");
-  command.callback([options] { show_coverage(*options); });
+CommandBody source_coverage_command() {
+  return command_body<CoverageOptions>(option_rows, show_coverage);
 }
 
 }  // namespace optrace

@@ -1,8 +1,5 @@
-#include "src/commands/tensors_command.h"
-
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -168,48 +165,35 @@ void run(TensorsOptions& options) {
   }
 }
 
+OptionRows option_rows(TensorsOptions& options) {
+  constexpr std::uint64_t kLeast = std::uint64_t{4} << 20U;
+  return {
+      {"--name", "NAME",
+       "Follow this variable of the program: x, f.x for that of a\nfunction f, x[0], x['key'], "
+       "self.x, model.fc1.weight.\nDefault: all variables, copies and storages",
+       &options.name},
+      text_or_json_rows(options.format, "optrace.tensors/1"),
+      output_file_row(options.file),
+      {"--children", "",
+       "Also show the processes that the program starts, each apart;\nwith --format json, one "
+       "object per line for each",
+       &options.children},
+      dry_run_rows(options.program.dry_run),
+      {"--target-memory", "SIZE",
+       "Maximum memory of optrace in the traced process, an eighth of\nit for the record of "
+       "tensors (256M)",
+       &options.target_bytes, ByteSize(kLeast)},
+      python_row(options.program.python,
+                 "The Python that has torch, to run the program. Default: as for\n`optrace run`"),
+      terminal_rows(options.terminal),
+      program_row(options.program.arguments),
+  };
+}
+
 }  // namespace
 
-std::size_t add_tensors_command(Command& app, std::span<char* const> arguments) {
-  const auto options = std::make_shared<TensorsOptions>();
-  Command& command =
-      app.add_subcommand("tensors", "Show where a program's tensors are: storages, views, copies");
-  command.footer(
-      "The program is SCRIPT, -m MODULE or -c CODE, as for python; its own arguments follow:\n"
-      "  optrace tensors -c 'import torch; x = torch.rand(3, 4); y = x.t().contiguous().view(-1)' "
-      "--name y\n"
-      "  optrace tensors train.py\n"
-      "  optrace tensors --name forward.x train.py --epochs 1\n"
-      "--name is also accepted directly after the program. The program's standard output goes to\n"
-      "standard error. Exit status: 3 if the program fails, 130 after Ctrl-C.");
-  command
-      .add_option(
-          "--name", options->name,
-          "Follow this variable of the program: x, f.x for that of a\nfunction f, x[0], "
-          "x['key'], self.x, model.fc1.weight.\nDefault: all variables, copies and storages")
-      .type_name("NAME");
-  add_text_or_json_options(command, options->format, "optrace.tensors/1");
-  add_output_file_option(command, options->file);
-  command.add_flag("--children", options->children,
-                   "Also show the processes that the program starts, each apart;\nwith --format "
-                   "json, one object per line for each");
-  add_dry_run_options(command, options->program.dry_run);
-  constexpr std::uint64_t kLeast = std::uint64_t{4} << 20U;
-  command
-      .add_option(
-          "--target-memory", options->target_bytes,
-          "Maximum memory of optrace in the traced process, an eighth of\nit for the record "
-          "of tensors (256M)")
-      .size(kLeast)
-      .type_name("SIZE");
-  command
-      .add_option("--python", options->program.python,
-                  "The Python that has torch, to run the program. Default: as for\n`optrace run`")
-      .type_name("PATH");
-  add_terminal_options(command, options->terminal);
-  command.callback([options] { run(*options); });
-  if (arguments.size() < 2 || std::string_view(arguments[1]) != "tensors") return arguments.size();
-  return take_program(command, arguments, options->program.arguments);
+CommandBody tensors_command() {
+  return command_body<TensorsOptions>(option_rows, run);
 }
 
 }  // namespace optrace

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "platform/error.h"
+#include "src/command_line/command_line.h"
 #include "src/commands/op_command.h"
 #include "src/commands/run_command.h"
 #include "src/terminal/command_words.h"

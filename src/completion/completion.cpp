@@ -74,7 +74,7 @@ std::optional<ValueKind> kind_of(const OptionDescription& option) {
 class Completer {
  public:
   Completer(const CommandDescription& command, const CompletionNames& names)
-      : main_(command), command_(&command), names_(names) {}
+      : command_(&command), names_(names) {}
 
   Completion complete(std::span<const std::string> words) {
     const std::string& last = words.back();
@@ -104,7 +104,7 @@ class Completer {
         in_program_ = runs_program();  // -m MODULE, -c CODE
       else if (option->takes_value && word.find('=') == std::string::npos)
         option_ = option;
-      if (word == "--compiled") compiled_ = true;
+      if (word == command_->program_after) program_follows_ = true;
     } else if (const CommandDescription* const one = command_->command(word);
                one != nullptr && positionals_ == 0) {
       command_ = one;
@@ -116,8 +116,7 @@ class Completer {
 
   // A program and its own arguments are not optrace's.
   bool runs_program() const {
-    return command_ != &main_ && (command_->name == "run" || command_->name == "tensors" ||
-                                  (command_->name == "explain" && compiled_));
+    return command_->program_after && (command_->program_after->empty() || program_follows_);
   }
 
   void add(std::string_view start, const std::string& word, const std::string& help = {}) {
@@ -195,14 +194,13 @@ class Completer {
     }
   }
 
-  const CommandDescription& main_;
   const CommandDescription* command_;
   const CompletionNames& names_;
   const OptionDescription* option_ = nullptr;  // Takes the next word.
   std::size_t positionals_ = 0;
   bool only_positional_ = false;
   bool in_program_ = false;
-  bool compiled_ = false;  // `optrace explain --compiled`.
+  bool program_follows_ = false;  // `optrace explain --compiled`.
   Completion result_;
 };
 

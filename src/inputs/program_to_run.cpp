@@ -15,27 +15,6 @@
 
 namespace optrace {
 
-std::size_t own_arguments(const Command& command, std::span<char* const> arguments) {
-  std::size_t at = 2;
-  while (at < arguments.size()) {
-    const std::string_view argument = arguments[at];
-    if (argument.size() < 2 || argument[0] != '-' || argument.starts_with("-m") ||
-        argument.starts_with("-c")) {
-      return at;
-    }
-    at += command.takes_value(std::string(argument)) ? 2U : 1U;
-    if (argument == "--") return at;
-  }
-  return arguments.size();
-}
-
-std::size_t take_program(const Command& command, std::span<char* const> arguments,
-                         std::vector<std::string>& program) {
-  const std::size_t own = own_arguments(command, arguments);
-  for (char* const argument : arguments.subspan(own)) program.emplace_back(argument);
-  return own;
-}
-
 void require_program(const std::vector<std::string>& program, std::string_view command) {
   if (program.empty() || program[0].empty()) {
     throw Error(

@@ -1,14 +1,11 @@
 #pragma once
 
-#include <cstddef>
 #include <filesystem>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "platform/error.h"
-#include "src/command_line/command_line.h"
 #include "src/options/dry_run_options.h"
 #include "tracer/launch/program_tracer.h"
 
@@ -16,16 +13,6 @@ namespace optrace {
 
 // What the commands that run a Python program have in common. The program is SCRIPT, -m MODULE or
 // -c CODE. It and its own arguments follow the command's options.
-
-/// Returns the number of `arguments` before the program. `arguments` are those of the process,
-/// beginning with the name of optrace and that of `command`. The program begins with the first
-/// argument that is neither an option of `command` nor an option's value, or with -m or -c.
-std::size_t own_arguments(const Command& command, std::span<char* const> arguments);
-
-/// Appends the program and its arguments to `program`. Returns the number of arguments before it,
-/// which the parser of the command line may see.
-std::size_t take_program(const Command& command, std::span<char* const> arguments,
-                         std::vector<std::string>& program);
 
 /// Throws Error(usage) if there is no such program. `command` is how the user runs one: `optrace
 /// run`.

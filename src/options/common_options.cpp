@@ -1,7 +1,6 @@
 #include "src/options/common_options.h"
 
-#include <cstdint>
-#include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -9,63 +8,81 @@
 
 namespace optrace {
 
-void add_memory_options(Command& command, MemoryOptions& options) {
+OptionRow memory_rows(MemoryOptions& options) {
   constexpr std::uint64_t kMin = std::uint64_t{1} << 20;
   constexpr std::uint64_t kMinTarget = std::uint64_t{4} << 20;
-  command
-      .add_option("--memory", options.command,
-                  "Maximum memory of optrace for distinct paths and a timeline;\nfurther paths are "
-                  "counted in '...' frames (1G)")
-      .size(kMin)
-      .type_name("SIZE");
-  command
-      .add_option("--target-memory", options.target,
-                  "Maximum memory of optrace in each traced process (64M)")
-      .size(kMinTarget)
-      .type_name("SIZE");
+  return OptionRows{
+      {"--memory", "SIZE",
+       "Maximum memory of optrace for distinct paths and a timeline;\nfurther paths are counted in "
+       "'...' frames (1G)",
+       &options.command, ByteSize(kMin)},
+      {"--target-memory", "SIZE", "Maximum memory of optrace in each traced process (64M)",
+       &options.target, ByteSize(kMinTarget)},
+  };
 }
 
-void add_text_or_json_options(Command& command, std::string& format, const char* schema) {
-  const Option option =
-      command.add_option("--format", format, fmt::format("text or json (schema {})", schema))
-          .one_of({"text", "json"})
-          .type_name("FORMAT")
-          .show_default();
-  command.add_flag(
-             "--json", [&format] { format = "json"; }, "Same as --format json")
-      .excludes(option);
+OptionRow python_row(std::string& python, std::string help) {
+  return {"--python", "PATH", std::move(help), &python};
 }
 
-void add_output_file_option(Command& command, std::string& file) {
-  command.add_option("-o,--output", file, "Write to a file instead of standard output")
-      .type_name("FILE");
+OptionRow probes_row(std::string& probes) {
+  return {"--probes",
+          "MODE",
+          "How functions are patched: jump (fast) or int3",
+          &probes,
+          {.allowed = OneOf{{"jump", "int3"}}, .usual = probes}};
 }
 
-void add_terminal_options(Command& command, TerminalOptions& options) {
-  command
-      .add_option(
-          "--colour,--color",
-          [&options](const std::string& name) {
-            options.colour = name == "always"  ? ColourChoice::always
-                             : name == "never" ? ColourChoice::never
-                                               : ColourChoice::automatic;
-          },
-          "When to use colour: auto, always or never")
-      .one_of({"auto", "always", "never"})
-      .type_name("WHEN")
-      .default_text("auto");
-  command
-      .add_option(
-          "--hyperlink-format",
-          [&options](const std::string& format) { options.links = HyperlinkFormat(format); },
-          "Links to files on a terminal: none, file, vscode, ..., or a URL\nwith {path}, {line} "
-          "and {column}, as for ripgrep")
-      .environment("OPTRACE_HYPERLINK_FORMAT")
-      .type_name("FORMAT")
-      .default_text("default");
-  command.add_flag("--no-pager", disable_pager,
-                   "Don't show long output on a terminal with $OPTRACE_PAGER,\n$PAGER or "
-                   "less");
+OptionRow format_row(std::string& format, std::set<std::string> values, std::string help) {
+  return {"--format",
+          "FORMAT",
+          std::move(help),
+          &format,
+          {.allowed = OneOf{std::move(values)}, .usual = format}};
+}
+
+OptionRow text_or_json_row(std::string& format, std::string_view schema) {
+  return format_row(format, {"text", "json"}, fmt::format("text or json (schema {})", schema));
+}
+
+OptionRow text_or_json_rows(std::string& format, std::string_view schema) {
+  return OptionRows{text_or_json_row(format, schema),
+                    {"--json",
+                     "",
+                     "Same as --format json",
+                     [&format] { format = "json"; },
+                     {.excludes = {"--format"}}}};
+}
+
+OptionRow no_source_row(bool& source) {
+  return {"--no-source", "", "Leave the lines of source files out of the page (html)",
+          [&source] { source = false; }};
+}
+
+OptionRow terminal_rows(TerminalOptions& options) {
+  const auto take_colour = [&options](const std::string& name) {
+    options.colour = name == "always"  ? ColourChoice::always
+                     : name == "never" ? ColourChoice::never
+                                       : ColourChoice::automatic;
+  };
+  const auto take_links = [&options](const std::string& format) {
+    options.links = HyperlinkFormat(format);
+  };
+  return OptionRows{
+      {"--colour,--color",
+       "WHEN",
+       "When to use colour: auto, always or never",
+       take_colour,
+       {.allowed = OneOf{{"auto", "always", "never"}}, .usual = "auto"}},
+      {"--hyperlink-format",
+       "FORMAT",
+       "Links to files on a terminal: none, file, vscode, ..., or a URL\nwith {path}, {line} and "
+       "{column}, as for ripgrep",
+       take_links,
+       {.usual = "default", .variable = "OPTRACE_HYPERLINK_FORMAT"}},
+      {"--no-pager", "",
+       "Don't show long output on a terminal with $OPTRACE_PAGER,\n$PAGER or less", disable_pager},
+  };
 }
 
 }  // namespace optrace

@@ -1,12 +1,16 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
+#include <string_view>
 
-#include "src/command_line/command_line.h"
+#include "src/command_line/option_row.h"
 #include "src/terminal/terminal.h"
 #include "tracer/collect/memory_budget.h"
 #include "tracer/connection/tracing_orders.h"
+
+// Rows of options that several commands have. The variables must outlive the rows.
 
 namespace optrace {
 
@@ -16,19 +20,40 @@ struct MemoryOptions {
   std::uint64_t target = kTargetBytes;             ///< Bytes in each traced process.
 };
 
-/// Adds --memory SIZE and --target-memory SIZE: `2G`, `500M`. `options` must outlive `command`.
-void add_memory_options(Command& command, MemoryOptions& options);
+/// --memory SIZE and --target-memory SIZE: `2G`, `500M`.
+OptionRow memory_rows(MemoryOptions& options);
 
-/// Adds --format text|json, and --json, which is short for `--format json`. `schema` is that of the
-/// JSON. `format` must outlive `command`.
-void add_text_or_json_options(Command& command, std::string& format, const char* schema);
+/// The help of a --python without which a Python is searched for.
+inline constexpr const char* kSearchedPython =
+    "The Python that has torch. Default: $OPTRACE_PYTHON, else the\nfirst that has torch of "
+    "optrace's own environment,\n$VIRTUAL_ENV, $CONDA_PREFIX, .venv and python3";
 
-/// Adds -o, --output FILE, which writes the answer to a file instead of standard output. `file`
-/// must outlive `command`.
-void add_output_file_option(Command& command, std::string& file);
+/// --python PATH.
+OptionRow python_row(std::string& python, std::string help = "The Python that has torch");
 
-/// Adds the options for output on a terminal: --colour auto|always|never, --hyperlink-format FORMAT
-/// and --no-pager. `options` must outlive `command`.
-void add_terminal_options(Command& command, TerminalOptions& options);
+/// --probes jump|int3.
+OptionRow probes_row(std::string& probes);
+
+/// --format, which has these values.
+OptionRow format_row(std::string& format, std::set<std::string> values, std::string help);
+
+/// --format text|json. `schema` is that of the JSON.
+OptionRow text_or_json_row(std::string& format, std::string_view schema);
+
+/// --format text|json, and --json, which is short for `--format json`.
+OptionRow text_or_json_rows(std::string& format, std::string_view schema);
+
+/// -o, --output FILE, which writes the answer to a file instead of standard output.
+template <class File>
+OptionRow output_file_row(File& file) {
+  return {"-o,--output", "FILE", "Write to a file instead of standard output", &file};
+}
+
+/// --no-source, which clears `source`.
+OptionRow no_source_row(bool& source);
+
+/// The options for output on a terminal: --colour auto|always|never, --hyperlink-format FORMAT and
+/// --no-pager.
+OptionRow terminal_rows(TerminalOptions& options);
 
 }  // namespace optrace

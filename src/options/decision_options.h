@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "src/command_line/command_line.h"
+#include "src/command_line/option_row.h"
 
 namespace optrace {
 
@@ -16,6 +16,7 @@ struct DecisionOptions {
   std::uint32_t returns_per_site() const;
 };
 
-void add_decision_options(Command& command, DecisionOptions& options);
+/// --decisions first|all|none. `options` must outlive the row.
+OptionRow decisions_row(DecisionOptions& options);
 
 }  // namespace optrace

@@ -1,16 +1,17 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "gpu/build/dry_run.h"
-#include "src/command_line/command_line.h"
+#include "src/command_line/option_row.h"
 
 namespace optrace {
 
 /// `--dry-run[=MODEL]` and `--devices N`.
 struct DryRunOptions {
-  std::string gpu_model;  ///< Empty: no dry run.
-  unsigned devices = 1;
+  std::string gpu_model;            ///< Empty: no dry run.
+  std::optional<unsigned> devices;  ///< Nothing: one.
 
   bool asked_for() const { return !gpu_model.empty(); }
 
@@ -18,6 +19,7 @@ struct DryRunOptions {
   EmulatedDevices emulated_devices() const;
 };
 
-void add_dry_run_options(Command& app, DryRunOptions& options);
+/// `options` must outlive the rows.
+OptionRow dry_run_rows(DryRunOptions& options);
 
 }  // namespace optrace

@@ -1,24 +1,21 @@
 #include "src/options/finding_options.h"
 
 #include <string>
-#include <vector>
 
 #include "report/check/finding_name.h"
 
 namespace optrace {
 
-void add_ignore_option(Command& app, FindingOptions& options) {
-  app.add_option(
-         "--ignore",
-         [&options](const std::vector<std::string>& names) {
-           for (const std::string& name : names) {
-             require_finding_rule(name);
-             options.ignored.insert(name);
-           }
-         },
-         "Report no findings of this rule; may be repeated\n(`optrace findings` lists the rules)")
-      .repeated()
-      .type_name("NAME");
+OptionRow ignore_row(FindingOptions& options) {
+  const auto problem_of = [](const std::string& name) {
+    require_finding_rule(name);
+    return std::string();
+  };
+  return {"--ignore",
+          "NAME",
+          "Report no findings of this rule; may be repeated\n(`optrace findings` lists the rules)",
+          &options.ignored,
+          {.allowed = problem_of, .several = SeveralValues::each_time_unmarked}};
 }
 
 }  // namespace optrace

@@ -1,12 +1,12 @@
 #pragma once
 
 #include "report/findings/findings.h"
-#include "src/command_line/command_line.h"
+#include "src/command_line/option_row.h"
 
 namespace optrace {
 
-/// Adds --ignore NAME, which may be repeated. `options` must outlive `app`. An unknown name throws
+/// --ignore NAME, which may be repeated. `options` must outlive the row. An unknown name throws
 /// Error(usage).
-void add_ignore_option(Command& app, FindingOptions& options);
+OptionRow ignore_row(FindingOptions& options);
 
 }  // namespace optrace

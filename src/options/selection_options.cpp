@@ -6,39 +6,32 @@
 #include <fmt/format.h>
 
 #include "platform/error.h"
-#include "src/options/common_options.h"
 #include "src/terminal/standard_output.h"
 
 namespace optrace {
 
-void add_ops_option(Command& command, TraceSelection& selection) {
-  command
-      .add_option(
-          "--ops", selection.ops,
-          "Record only ops of this name and the calls below them;\n* matches any characters")
-      .type_name("PATTERN");
+OptionRow ops_row(TraceSelection& selection) {
+  return {"--ops", "PATTERN",
+          "Record only ops of this name and the calls below them;\n* matches any characters",
+          &selection.ops};
 }
 
-void add_count_option(Command& command, TraceSelection& selection) {
-  command.add_option("--count", selection.count, "Record N calls of ops, then stop tracing")
-      .whole_number(1)
-      .type_name("N");
+OptionRow count_row(TraceSelection& selection) {
+  return {"--count", "N", "Record N calls of ops, then stop tracing", &selection.count,
+          WholeNumber(1)};
 }
 
-void add_window_options(Command& command, WindowOptions& window) {
-  command
-      .add_option("--from-step", window.from_step,
-                  "Record from step N on (1 is the first) and place no probes\nbefore; a step ends "
-                  "where the optimizer has stepped, or\nwhere the program calls optrace.step()")
-      .whole_number(1)
-      .type_name("N");
-  command
-      .add_option(
-          "--count", window.count,
-          "Record N calls of ops, then stop tracing; with --from-step,\nrecord N steps, then "
-          "remove the probes")
-      .whole_number(1)
-      .type_name("N");
+OptionRow window_rows(WindowOptions& window) {
+  return OptionRows{
+      {"--from-step", "N",
+       "Record from step N on (1 is the first) and place no probes\nbefore; a step ends where the "
+       "optimizer has stepped, or\nwhere the program calls optrace.step()",
+       &window.from_step, WholeNumber(1)},
+      {"--count", "N",
+       "Record N calls of ops, then stop tracing; with --from-step,\nrecord N steps, then remove "
+       "the probes",
+       &window.count, WholeNumber(1)},
+  };
 }
 
 std::optional<StepWindow> take_window(const WindowOptions& window, TraceSelection& selection) {

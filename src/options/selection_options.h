@@ -3,17 +3,17 @@
 #include <cstdint>
 #include <optional>
 
-#include "src/command_line/command_line.h"
+#include "src/command_line/option_row.h"
 #include "tracer/collect/path_counter.h"
 #include "tracer/launch/program_tracer.h"
 
 namespace optrace {
 
-/// Adds --ops PATTERN, which selects the ops to record. `selection` must outlive `command`.
-void add_ops_option(Command& command, TraceSelection& selection);
+/// --ops PATTERN, which selects the ops to record. `selection` must outlive the row.
+OptionRow ops_row(TraceSelection& selection);
 
-/// Adds --count N, the number of calls of ops to record. `selection` must outlive `command`.
-void add_count_option(Command& command, TraceSelection& selection);
+/// --count N, the number of calls of ops to record. `selection` must outlive the row.
+OptionRow count_row(TraceSelection& selection);
 
 /// The part of a program to trace.
 struct WindowOptions {
@@ -21,8 +21,8 @@ struct WindowOptions {
   std::uint64_t count = 0;      ///< Of steps with `from_step`, else of calls of ops. 0: all.
 };
 
-/// Adds --from-step N and --count N. `window` must outlive `command`.
-void add_window_options(Command& command, WindowOptions& window);
+/// --from-step N and --count N. `window` must outlive the rows.
+OptionRow window_rows(WindowOptions& window);
 
 /// Returns the steps to trace; without --from-step, puts --count into `selection`. Throws
 /// Error(usage) for options that exclude each other.

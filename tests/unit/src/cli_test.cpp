@@ -6,7 +6,7 @@
 #include "platform/error.h"
 #include "platform/files/private_folder.h"
 #include "src/command_line/command_line.h"
-#include "src/commands/command.h"
+#include "src/commands/commands.h"
 #include "src/terminal/command_words.h"
 
 using namespace optrace;
@@ -22,23 +22,20 @@ void make_program(const std::filesystem::path& path) {
 }  // namespace
 
 TEST_CASE("the command line refuses what it does not know") {
-  Command app("optrace", "");
-  add_op_command(app);
   for (const std::string line :
        {"conv2d --device tpu", "conv2d --probes none", "conv2d --format xml", "conv2d --nonsense",
         "conv2d linear", "conv2d --timeout 0", "conv2d --trace"}) {
-    CHECK_THROWS_AS(app.parse(split_words(line)), WrongUsage);
+    CHECK_THROWS_AS(run_command_line(optrace_command(), split_words(line)), WrongUsage);
   }
 }
 
 TEST_CASE("an output folder that takes no file is found before Python starts") {
   const PrivateFolder folder;
   make_program(folder.path() / "python");
-  Command app("optrace", "");
-  add_op_command(app);
   for (const std::string option : {"--trace", "-o"}) {
     try {
-      app.parse({"conv2d", option, "/proc/none/x", "--python", folder.path() / "python"});
+      run_command_line(optrace_command(),
+                       {"conv2d", option, "/proc/none/x", "--python", folder.path() / "python"});
       FAIL("no error");
     } catch (const Error& error) {
       CHECK(error.status() == ExitStatus::usage);
