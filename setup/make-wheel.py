@@ -8,9 +8,8 @@ OPTRACE_PORTABLE. The wheels contain the licences of all libraries that are link
 that auditwheel adds.
 """
 import argparse
-import base64
 import contextlib
-import hashlib
+import email
 import os
 import pathlib
 import re
@@ -22,6 +21,7 @@ import zipfile
 
 import pybind11
 import scikit_build_core.build as backend
+from wheel.wheelfile import WheelFile
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 MAX_WHEEL = 12_000_000  # Bytes.
@@ -160,18 +160,14 @@ def stage(build, project, folder):
 
 
 def write_wheel(folder, info, tag, output):
-    """Zips the folder as the wheel for a tag (`cp311-cp311`); returns its path."""
-    (info / "WHEEL").write_text("Wheel-Version: 1.0\nGenerator: optrace\nRoot-Is-Purelib: false\n"
-                                f"Tag: {tag}-linux_x86_64\n")
+    """Packs the folder as the wheel for a tag (`cp311-cp311`); returns its path. The backend's
+    WHEEL has the tag of the Python that runs this."""
+    described = email.message_from_bytes((info / "WHEEL").read_bytes())
+    described.replace_header("Tag", f"{tag}-linux_x86_64")
+    (info / "WHEEL").write_bytes(bytes(described))
     wheel = output / f"{info.name.removesuffix('.dist-info')}-{tag}-linux_x86_64.whl"
-    record = ""
-    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_STORED) as archive:
-        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-            name = path.relative_to(folder).as_posix()
-            archive.write(path, name)
-            digest = base64.urlsafe_b64encode(hashlib.sha256(path.read_bytes()).digest())
-            record += f"{name},sha256={digest.rstrip(b'=').decode()},{path.stat().st_size}\n"
-        archive.writestr(f"{info.name}/RECORD", record + f"{info.name}/RECORD,,\n")
+    with WheelFile(wheel, "w", zipfile.ZIP_STORED) as archive:
+        archive.write_files(folder)
     return wheel
 
 
