@@ -8,7 +8,7 @@
 
 #include "lookup/calls/followed_calls.h"
 #include "pytorch/functions/dispatcher_steps.h"
-#include "pytorch/names/function_roles.h"
+#include "pytorch/functions/function_roles.h"
 #include "pytorch/symbols/symbol_name.h"
 
 namespace optrace {

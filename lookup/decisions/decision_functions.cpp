@@ -4,7 +4,7 @@
 #include <array>
 #include <set>
 
-#include "pytorch/names/function_roles.h"
+#include "pytorch/functions/function_roles.h"
 #include "pytorch/symbols/symbol_name.h"
 
 namespace optrace {

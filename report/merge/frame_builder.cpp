@@ -15,9 +15,9 @@
 
 #include "platform/blocks.h"
 #include "pytorch/functions/dispatcher_steps.h"
+#include "pytorch/functions/function_roles.h"
 #include "pytorch/functions/generated_names.h"
 #include "pytorch/functions/layers.h"
-#include "pytorch/names/function_roles.h"
 #include "report/details/decisions.h"
 #include "report/details/dispatch_detail.h"
 #include "report/details/recorded_variables.h"

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "pytorch/functions/dispatcher_steps.h"
-#include "pytorch/names/function_roles.h"
+#include "pytorch/functions/function_roles.h"
 #include "pytorch/symbols/symbol_key.h"
 #include "pytorch/symbols/symbol_name.h"
 #include "report/model/json_fields.h"

@@ -10,7 +10,7 @@
 #include "indexer/store/source_link.h"
 #include "lookup/explain/explain_wording.h"
 #include "platform/text/printable_text.h"
-#include "pytorch/names/function_roles.h"
+#include "pytorch/functions/function_roles.h"
 
 namespace optrace {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "pytorch/names/function_roles.h"
+#include "pytorch/functions/function_roles.h"
 #include "tracer/calltree/call_tree.h"
 
 namespace optrace {

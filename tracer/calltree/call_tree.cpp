@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "platform/error.h"
-#include "pytorch/names/function_roles.h"
+#include "pytorch/functions/function_roles.h"
 
 namespace optrace {
 

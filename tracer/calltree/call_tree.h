@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "pytorch/names/function_roles.h"
+#include "pytorch/functions/function_roles.h"
 #include "tracer/trace/op_names.h"
 #include "tracer/trace/trace.h"
 

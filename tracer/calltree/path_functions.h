@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "pytorch/names/function_roles.h"
+#include "pytorch/functions/function_roles.h"
 #include "tracer/calltree/call_tree.h"
 #include "tracer/trace/trace.h"
 

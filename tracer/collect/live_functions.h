@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "platform/elf/function_jumps.h"
-#include "pytorch/names/function_roles.h"
+#include "pytorch/functions/function_roles.h"
 #include "tracer/calltree/path_functions.h"
 #include "tracer/collect/function_table.h"
 #include "tracer/collect/tail_calls.h"

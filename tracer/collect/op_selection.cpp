@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "platform/text/glob.h"
-#include "pytorch/names/function_roles.h"
+#include "pytorch/functions/function_roles.h"
 
 namespace optrace {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "pytorch/names/function_roles.h"
+#include "pytorch/functions/function_roles.h"
 #include "tracer/collect/counted_paths.h"
 #include "tracer/collect/thread_counter.h"
 

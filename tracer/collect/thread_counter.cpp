@@ -5,7 +5,7 @@
 #include <cstring>
 #include <iterator>
 
-#include "pytorch/names/function_roles.h"
+#include "pytorch/functions/function_roles.h"
 #include "tracer/collect/shared_region.h"
 
 namespace optrace {

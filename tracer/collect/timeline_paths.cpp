@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "pytorch/names/function_roles.h"
+#include "pytorch/functions/function_roles.h"
 #include "tracer/calltree/call_observer.h"
 #include "tracer/calltree/call_tree.h"
 #include "tracer/calltree/path_functions.h"

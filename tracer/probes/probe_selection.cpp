@@ -11,8 +11,8 @@
 
 #include "platform/text/ascii_text.h"
 #include "pytorch/functions/dispatcher_steps.h"
+#include "pytorch/functions/function_roles.h"
 #include "pytorch/functions/generated_names.h"
-#include "pytorch/names/function_roles.h"
 
 namespace optrace {
 namespace {

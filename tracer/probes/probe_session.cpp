@@ -20,7 +20,7 @@
 #include "platform/files/private_folder.h"
 #include "platform/files/whole_file.h"
 #include "platform/process/interrupt.h"
-#include "pytorch/names/function_roles.h"
+#include "pytorch/functions/function_roles.h"
 #include "target/interface/generated_library.h"
 #include "tracer/probes/probe_plan.h"
 #include "tracer/probes/probe_selection.h"

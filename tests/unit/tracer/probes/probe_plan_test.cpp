@@ -14,7 +14,7 @@
 #include "platform/elf/branch_targets.h"
 #include "platform/files/private_folder.h"
 #include "pytorch/functions/dispatcher_steps.h"
-#include "pytorch/names/function_roles.h"
+#include "pytorch/functions/function_roles.h"
 #include "target/interface/generated_library.h"
 #include "tests/unit/small_library.h"
 #include "tracer/probes/probe_selection.h"

@@ -1,4 +1,4 @@
-#include "pytorch/names/function_roles.h"
+#include "pytorch/functions/function_roles.h"
 
 #include <algorithm>
 #include <array>
