@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "platform/libclang/clang_text.h"
+#include "pytorch/functions/vendor_libraries.h"
 
 namespace optrace {
 namespace {
@@ -126,8 +127,7 @@ bool is_device_kernel(CXCursor function) {
 }
 
 bool is_launcher(CXCursor function) {
-  const std::string name = take(clang_getCursorSpelling(function));
-  return name.starts_with("cudaLaunch") || name.starts_with("cuLaunch");
+  return launches_kernel(take(clang_getCursorSpelling(function)));
 }
 
 CXCursor first_child(CXCursor cursor) {

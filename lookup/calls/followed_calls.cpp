@@ -9,7 +9,7 @@
 #include "lookup/locate/locate_query.h"
 #include "lookup/locate/op_spelling.h"
 #include "platform/text/glob.h"
-#include "pytorch/functions/layers.h"
+#include "pytorch/functions/vendor_libraries.h"
 #include "pytorch/symbols/symbol_name.h"
 
 namespace optrace {
@@ -127,9 +127,6 @@ constexpr auto kHousekeepingOps = std::to_array<std::string_view>({
     "_use_cudnn_ctc_loss",
 });
 
-constexpr auto kHostLibraries = std::to_array<std::string_view>(
-    {"oneDNN", "MKL", "BLAS", "BLAS/LAPACK", "FBGEMM", "XNNPACK", "NNPACK", "QNNPACK"});
-
 }  // namespace
 
 bool is_followed(std::string_view symbol) {
@@ -174,10 +171,6 @@ std::string_view library_of_callee(std::string_view symbol) {
   for (const std::string_view space : {"5ideep", "4dnnl", "6fbgemm"})
     if (name.starts_with(space)) return library_name(qualified_name(symbol));
   return {};
-}
-
-bool is_host_library(std::string_view library) {
-  return std::find(kHostLibraries.begin(), kHostLibraries.end(), library) != kHostLibraries.end();
 }
 
 }  // namespace optrace

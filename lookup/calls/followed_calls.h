@@ -26,8 +26,4 @@ bool leads_to_work(std::string_view op);
 /// Returns the library of a callee: `cuDNN`. Empty if it belongs to none.
 std::string_view library_of_callee(std::string_view symbol);
 
-/// Returns true for libraries that work on host memory only. All others work on memory of CUDA
-/// devices only.
-bool is_host_library(std::string_view library);
-
 }  // namespace optrace

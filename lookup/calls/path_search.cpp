@@ -10,7 +10,7 @@
 #include "lookup/calls/followed_calls.h"
 #include "lookup/dispatch/dispatch_table.h"
 #include "pytorch/functions/generated_names.h"
-#include "pytorch/functions/layers.h"
+#include "pytorch/functions/vendor_libraries.h"
 #include "pytorch/symbols/symbol_name.h"
 
 namespace optrace {

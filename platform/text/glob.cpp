@@ -5,9 +5,13 @@
 namespace optrace {
 namespace {
 
+bool is_upper(char c) {
+  return c >= 'A' && c <= 'Z';
+}
+
 bool takes_any(char wildcard, char c) {
   if (wildcard == '%') return c != ':';
-  if (wildcard == '^') return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+  if (wildcard == '^') return is_upper(c) || (c >= '0' && c <= '9');
   return true;
 }
 
@@ -40,7 +44,8 @@ bool matches(std::string_view text, std::string_view pattern, bool narrow_wildca
       narrow = {};
     } else if (narrow_wildcards && (next == '%' || next == '^')) {
       narrow = {++p, t, next};
-    } else if (t < text.size() && p < pattern.size() && next == text[t]) {
+    } else if (t < text.size() && p < pattern.size() &&
+               (next == text[t] || (narrow_wildcards && next == '@' && is_upper(text[t])))) {
       ++t;
       ++p;
     } else if (t == text.size() && p == pattern.size()) {

@@ -9,7 +9,7 @@ namespace optrace {
 bool matches_glob(std::string_view text, std::string_view pattern);
 
 /// Same for the patterns in tables of C++ names, in which `%` also matches any characters except
-/// `:`, and `^` any capital letters and digits.
+/// `:`, `^` any capital letters and digits, and `@` one capital letter.
 bool matches_name_glob(std::string_view text, std::string_view pattern);
 
 }  // namespace optrace

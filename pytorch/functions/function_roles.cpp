@@ -26,6 +26,22 @@ constexpr std::string_view kLlvmRegion = "__kmpc_fork_call";
 constexpr std::string_view kGnuBody = "._omp_fn.";
 constexpr std::string_view kLlvmBody = ".omp_outlined";
 
+bool opens_gnu_region(std::string_view symbol) {
+  return symbol.starts_with(kGnuRegion) && symbol != kGnuRegionEnd;
+}
+
+bool is_gnu_body(std::string_view symbol) {
+  return symbol.find(kGnuBody) != std::string_view::npos;
+}
+
+bool opens_region(std::string_view symbol) {
+  return opens_gnu_region(symbol) || symbol == kLlvmRegion;
+}
+
+bool is_region_body(std::string_view symbol) {
+  return is_gnu_body(symbol) || symbol.find(kLlvmBody) != std::string_view::npos;
+}
+
 }  // namespace
 
 bool is_evaluation_loop(std::string_view symbol) {
@@ -38,11 +54,9 @@ FunctionRole role_of(std::string_view symbol) {
   role.evaluation_loop = is_evaluation_loop(symbol);
   role.runs_nodes =
       std::ranges::any_of(kNodeRunners, [&](auto runner) { return symbol.starts_with(runner); });
-  const bool gnu_region = symbol.starts_with(kGnuRegion) && symbol != kGnuRegionEnd;
-  const bool gnu_body = symbol.find(kGnuBody) != symbol.npos;
-  role.opens_region = gnu_region || symbol == kLlvmRegion;
-  role.region_body = gnu_body || symbol.find(kLlvmBody) != symbol.npos;
-  role.region_data = gnu_region || gnu_body;
+  role.opens_region = opens_region(symbol);
+  role.region_body = is_region_body(symbol);
+  role.region_data = opens_gnu_region(symbol) || is_gnu_body(symbol);
   role.forwards_op = forwards_op(symbol);
   if (const auto step = dispatcher_step_of_symbol(symbol)) {
     role.op_call = !step->redispatch;
@@ -50,6 +64,10 @@ FunctionRole role_of(std::string_view symbol) {
     role.op = step->op;
   }
   return role;
+}
+
+bool is_of_openmp_region(std::string_view symbol) {
+  return opens_region(symbol) || is_region_body(symbol);
 }
 
 OpStep step_of(const FunctionRole& role, std::string_view op) {

@@ -31,6 +31,10 @@ bool is_evaluation_loop(std::string_view symbol);
 
 FunctionRole role_of(std::string_view symbol);
 
+/// Returns true for the functions that open OpenMP regions, as GCC and Clang compile them, and for
+/// those that the threads of a region run.
+bool is_of_openmp_region(std::string_view symbol);
+
 /// The role of a function in the call of an op.
 enum class OpStep : std::uint8_t {
   none,

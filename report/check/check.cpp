@@ -14,8 +14,8 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/error.h"
-#include "platform/text/glob.h"
 #include "pytorch/functions/layers.h"
+#include "pytorch/functions/vendor_libraries.h"
 #include "pytorch/names/devices.h"
 #include "pytorch/names/name_patterns.h"
 #include "pytorch/symbols/symbol_name.h"
@@ -171,10 +171,7 @@ std::uint64_t amount(Measure measure, const Path& path, const GraphBreaks& break
       return counted ? 0 : calls_of_kind(frame, "copy");
     }
     case Measure::synchronisations:
-      return frame.layer == Layer::library && (matches_name_glob(frame.name, "cuda*Synchronize") ||
-                                               matches_name_glob(frame.name, "cu*Synchronize"))
-                 ? frame.calls
-                 : 0;
+      return frame.layer == Layer::library && waits_for_device(frame.name) ? frame.calls : 0;
     case Measure::graph_breaks: {
       const auto found = breaks.at.find(&frame);
       return found == breaks.at.end() ? 0 : found->second;

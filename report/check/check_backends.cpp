@@ -7,6 +7,7 @@
 
 #include "platform/text/glob.h"
 #include "pytorch/functions/layers.h"
+#include "pytorch/functions/vendor_libraries.h"
 #include "report/model/json_fields.h"
 
 namespace optrace {

@@ -18,12 +18,13 @@
 #include "platform/text/glob.h"
 #include "pytorch/functions/generated_names.h"
 #include "pytorch/functions/layers.h"
+#include "pytorch/functions/probed_functions.h"
+#include "pytorch/functions/vendor_libraries.h"
 #include "pytorch/names/name_patterns.h"
 #include "pytorch/symbols/symbol_key.h"
 #include "pytorch/symbols/symbol_name.h"
 #include "report/findings/device_copies.h"
 #include "report/model/json_fields.h"
-#include "tracer/probes/probe_selection.h"
 
 namespace optrace {
 namespace {
@@ -422,7 +423,7 @@ Knowledge KnownNames::knowledge_of_python(std::string_view pattern) const {
     if (!matches_glob(name.name, pattern)) continue;
     if (name.kind == PythonKind::function) return Knowledge::recorded;
     // Functions bound in C++ are recorded through their binding, if that has a probe.
-    const bool seen = name.kind == PythonKind::builtin && selecting_rule(name.target);
+    const bool seen = name.kind == PythonKind::builtin && is_probed(name.target);
     best = std::max(best, !seen                      ? Knowledge::unrecorded
                           : op_bound_by(name.target) ? Knowledge::recorded
                                                      : Knowledge::unshown);
@@ -436,13 +437,12 @@ Knowledge KnownNames::knowledge_of_functions(std::string_view wanted) const {
   // The functions of a library are not all known, but the library is.
   if (pattern.find('*') != std::string::npos && !library_of(pattern).empty())
     return Knowledge::recorded;
-  if (const std::string fortran = fortran_name(pattern);
-      !fortran.empty() && selecting_rule(fortran))
+  if (const std::string fortran = fortran_name(pattern); !fortran.empty() && is_probed(fortran))
     return Knowledge::recorded;
   for (const Trace& trace : traces_)
     for (const TraceFunction& function : trace.functions)
       if (names_symbol(pattern, words, function.symbol)) return Knowledge::recorded;
-  if (is_library_function(pattern) && selecting_rule(pattern)) return Knowledge::recorded;
+  if (is_library_function(pattern) && is_probed(pattern)) return Knowledge::recorded;
   if (index_ == nullptr || words.empty()) return Knowledge::none;
   const std::string_view longest = *std::ranges::max_element(words, {}, &std::string_view::size);
   Knowledge best = Knowledge::none;
@@ -454,7 +454,7 @@ Knowledge KnownNames::knowledge_of_functions(std::string_view wanted) const {
   });
   // A function that was inlined into its callers has no symbol, and so no probe.
   const auto has_probe = [&](std::string_view symbol) {
-    return names_symbol(pattern, words, symbol) && selecting_rule(symbol);
+    return names_symbol(pattern, words, symbol) && is_probed(symbol);
   };
   if (best == Knowledge::recorded || best == Knowledge::unshown)
     for (const Trace& trace : traces_)
@@ -471,7 +471,7 @@ Knowledge KnownNames::knowledge_of_symbol(std::string_view symbol) const {
   if (kind == DefinitionKind::device_kernel) return Knowledge::recorded;
   const std::string name = qualified_name(symbol);
   // C++ overloads in a library's header have the name of the library's C function.
-  if (kind != DefinitionKind::function || (!selecting_rule(symbol) && !selecting_rule(name)))
+  if (kind != DefinitionKind::function || (!is_probed(symbol) && !is_probed(name)))
     return Knowledge::unrecorded;
   return place(name, "").shown == Shown::always ? Knowledge::recorded : Knowledge::unshown;
 }

@@ -1,23 +1,22 @@
 #include "report/compare/compared_step.h"
 
-#include <algorithm>
-#include <array>
 #include <cstddef>
 
-#include "platform/text/glob.h"
 #include "pytorch/functions/generated_names.h"
 #include "pytorch/functions/layers.h"
+#include "pytorch/functions/vendor_libraries.h"
 #include "pytorch/symbols/symbol_name.h"
 #include "report/model/json_fields.h"
 
 namespace optrace {
 namespace {
 
-// Library functions that only lead to others: C++ wrappers of libraries, and functions that launch
-// kernels, whose names change between releases of CUDA.
-constexpr auto kWaysToLibraries =
-    std::to_array<std::string_view>({"ideep::*", "cudnn_frontend::*", "cudaLaunch*",
-                                     "__cudaLaunch*", "cuLaunch*", "__cudaPushCallConfiguration"});
+// Returns true for library functions that only lead to others: C++ wrappers of libraries, and
+// functions that launch kernels, whose names change between releases of CUDA.
+bool leads_to_library(std::string_view name) {
+  return name.starts_with("ideep::") || name.starts_with("cudnn_frontend::") ||
+         launches_kernel(name) || name == "__cudaPushCallConfiguration";
+}
 
 }  // namespace
 
@@ -38,9 +37,7 @@ const std::string* dispatched_op(const Frame& frame) {
 bool is_work(const Frame& frame) {
   if (frame.layer == Layer::device) return true;
   return frame.layer == Layer::library && !is_library_bookkeeping(frame.name) &&
-         std::ranges::none_of(kWaysToLibraries, [&](std::string_view pattern) {
-           return matches_name_glob(frame.name, pattern);
-         });
+         !leads_to_library(frame.name);
 }
 
 std::string step_name(const Frame& frame) {

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "platform/text/glob.h"
 #include "platform/text/printable_text.h"
+#include "pytorch/functions/vendor_libraries.h"
 #include "pytorch/names/devices.h"
 #include "report/findings/device_copies.h"
 #include "report/findings/rule_functions.h"
@@ -56,8 +56,7 @@ Found waiting_copy(const Frame& frame) {
 }
 
 bool is_synchronisation(const Frame& frame) {
-  return frame.layer == Layer::library && (matches_name_glob(frame.name, "cuda*Synchronize") ||
-                                           matches_name_glob(frame.name, "cu*Synchronize"));
+  return frame.layer == Layer::library && waits_for_device(frame.name);
 }
 
 std::string name_of(MemoryFormat format) {

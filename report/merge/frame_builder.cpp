@@ -18,6 +18,7 @@
 #include "pytorch/functions/function_roles.h"
 #include "pytorch/functions/generated_names.h"
 #include "pytorch/functions/layers.h"
+#include "pytorch/functions/vendor_libraries.h"
 #include "report/details/decisions.h"
 #include "report/details/dispatch_detail.h"
 #include "report/details/recorded_variables.h"

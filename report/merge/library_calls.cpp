@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "pytorch/functions/layers.h"
+#include "pytorch/functions/vendor_libraries.h"
 #include "pytorch/symbols/symbol_key.h"
 #include "pytorch/symbols/symbol_name.h"
 #include "report/model/json_fields.h"

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "pytorch/functions/layers.h"
+#include "pytorch/functions/vendor_libraries.h"
 
 namespace optrace {
 namespace {

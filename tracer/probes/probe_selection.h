@@ -17,9 +17,6 @@ namespace optrace {
 /// another version are made again.
 constexpr std::uint32_t kSelectionVersion = 27;
 
-/// Returns the index of the rule that selects a function with this (mangled or C) name, if any.
-std::optional<std::size_t> selecting_rule(std::string_view symbol);
-
 /// Returns true if the function's first two arguments are worth recording: dispatch keys, or the
 /// data that the threads of an OpenMP region share.
 bool has_telling_arguments(std::string_view symbol);

@@ -21,6 +21,7 @@
 #include "platform/files/whole_file.h"
 #include "platform/process/interrupt.h"
 #include "pytorch/functions/function_roles.h"
+#include "pytorch/functions/probed_functions.h"
 #include "target/interface/generated_library.h"
 #include "tracer/probes/probe_plan.h"
 #include "tracer/probes/probe_selection.h"
@@ -260,7 +261,7 @@ std::filesystem::path ProbeSession::State::plan_of_extension(const ModuleSymbols
   ProbePlanner planner(module, branch_targets_of(module));
   const bool of_torch = module.path().filename().string().starts_with("libtorch");
   module.for_each_name([&](std::uint64_t address, std::string_view symbol) {
-    if (selecting_rule(symbol) || (!of_torch && is_of_extension(symbol))) planner.add(address);
+    if (is_probed(symbol) || (!of_torch && is_of_extension(symbol))) planner.add(address);
   });
   if (planner.probe_count() == 0) return {};
   const std::filesystem::path path = scratch_file("loaded");

@@ -13,6 +13,7 @@
 #include "platform/elf/function_jumps.h"
 #include "platform/error.h"
 #include "platform/files/private_folder.h"
+#include "pytorch/functions/probed_functions.h"
 #include "tests/unit/small_library.h"
 #include "tracer/probes/probe_plan.h"
 #include "tracer/probes/probe_selection.h"
@@ -370,7 +371,7 @@ TEST_CASE("starts are those of functions and of FDEs, ascending") {
 }
 
 TEST_CASE("functions are selected by their names") {
-  const auto selected = [](std::string_view symbol) { return selecting_rule(symbol).has_value(); };
+  const auto selected = [](std::string_view symbol) { return is_probed(symbol); };
   CHECK(selected("_ZN2at4_ops6conv2d4callERKNS_6TensorES4_"));
   CHECK(selected("_ZN2at4_ops6conv2d10redispatchEN3c1014DispatchKeySetERKNS_6TensorE"));
   CHECK_FALSE(selected("_ZN2at4_opsL26create_conv2d_typed_handleEv"));

@@ -15,6 +15,7 @@
 #include "platform/files/private_folder.h"
 #include "pytorch/functions/dispatcher_steps.h"
 #include "pytorch/functions/function_roles.h"
+#include "pytorch/functions/probed_functions.h"
 #include "target/interface/generated_library.h"
 #include "tests/unit/small_library.h"
 #include "tracer/probes/probe_selection.h"
@@ -548,11 +549,10 @@ TEST_CASE("the interpreter has no probes, and neither has what leads nowhere",
         "_ZN2at6native24update_result_type_stateERKNS_6TensorERKNS0_15ResultTypeStateE",
         "_ZN2at9functorch15setFuncTorchTLSERKSt10shared_ptrIKNS0_16FuncTorchTLSBaseEE",
         "_ZN2at6native11result_typeERKNS0_15ResultTypeStateE", "GOMP_parallel_end"})
-    CHECK_FALSE(selecting_rule(symbol));
-  CHECK(selecting_rule("_ZN2at6native11result_typeERKNS_6TensorES3_"));
-  CHECK(selecting_rule("_ZN2at6native22use_mkldnn_bf16_matmulERKNS_6TensorES3_S3_"));
-  CHECK(selecting_rule(
-      "_ZN2at8autocast11cached_castEN3c1010ScalarTypeERKNS_6TensorENS1_10DeviceTypeE"));
+    CHECK_FALSE(is_probed(symbol));
+  CHECK(is_probed("_ZN2at6native11result_typeERKNS_6TensorES3_"));
+  CHECK(is_probed("_ZN2at6native22use_mkldnn_bf16_matmulERKNS_6TensorES3_S3_"));
+  CHECK(is_probed("_ZN2at8autocast11cached_castEN3c1010ScalarTypeERKNS_6TensorENS1_10DeviceTypeE"));
   CHECK(is_evaluation_loop("_PyEval_EvalFrameDefault.cold"));
   CHECK_FALSE(is_evaluation_loop("_PyEval_EvalFrame"));
 }
