@@ -29,6 +29,7 @@
 #include "target/agent/python/why_not_variables.h"
 #include "target/agent/recording/event_buffer.h"
 #include "target/agent/recording/op_record_store.h"
+#include "target/agent/recording/python_calls.h"
 #include "target/agent/recording/reader_requests.h"
 #include "target/agent/recording/recording_writer.h"
 #include "target/agent/recording/region.h"
@@ -782,6 +783,15 @@ int optrace_agent_callers(int on) {
     return -EBUSY;
   }
   record_callers(on != 0);
+  return 0;
+}
+
+int optrace_agent_every_python_call(int on) {
+  const OnlyCall call;
+  if (!call || running_round() != 0) {
+    return -EBUSY;
+  }
+  record_every_python_call(on != 0);
   return 0;
 }
 

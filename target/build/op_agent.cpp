@@ -5,19 +5,19 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "platform/elf/dynamic_symbols.h"
 #include "platform/error.h"
 #include "platform/files/cache_folders.h"
 #include "platform/files/installation.h"
 #include "platform/files/mapped_file.h"
-#include "platform/text/json_reader.h"
 #include "pytorch/installed/torch_version.h"
 
 namespace optrace {
@@ -145,19 +145,6 @@ BuildDescription op_agent_description(const std::filesystem::path& torch_folder)
 BuiltLibraries find_or_build_op_agent(const std::filesystem::path& torch_folder,
                                       const BuildProgress& progress) {
   return find_or_build(op_agent_description(torch_folder), progress);
-}
-
-std::vector<std::string> recorded_ops(const std::vector<std::string>& op_records) {
-  std::set<std::string> ops;
-  for (const std::string& record : op_records) {
-    const auto json = read_json(record);
-    if (!json.is_object()) continue;
-    const auto op = json.find("op");
-    const auto schema = json.find("schema");
-    if (op != json.end() && op->is_string() && schema != json.end() && schema->is_string())
-      ops.insert(op->get<std::string>());
-  }
-  return {ops.begin(), ops.end()};
 }
 
 }  // namespace optrace

@@ -1,8 +1,6 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
-#include <vector>
 
 #include "target/build/built_for_torch.h"
 
@@ -19,9 +17,5 @@ BuildDescription op_agent_description(int abi);
 /// and is reported to `progress`. Throws like find_or_build().
 BuiltLibraries find_or_build_op_agent(const std::filesystem::path& torch_folder,
                                       const BuildProgress& progress);
-
-/// Returns the ops (`aten::add.Tensor`) whose calls occur in these op records, sorted and unique.
-/// Strings that are not records are ignored.
-std::vector<std::string> recorded_ops(const std::vector<std::string>& op_records);
 
 }  // namespace optrace

@@ -152,6 +152,10 @@ OPTRACE_AGENT_EXPORT int optrace_agent_remove(void);
 /// it off, so that only function entries are recorded. Returns -EBUSY while recording.
 OPTRACE_AGENT_EXPORT int optrace_agent_callers(int on);
 
+/// With `on`, the call of every Python function and builtin is recorded. By default, and with 0, it
+/// is recorded once something inside it is (kPythonCall). Returns -EBUSY while recording.
+OPTRACE_AGENT_EXPORT int optrace_agent_every_python_call(int on);
+
 /// From the next placed plan on, each probe that records what calls have returned
 /// (plan::ProbeKind::returned) records at most `values` of them, and again for up to three more
 /// addresses of the return slot; an int3 is removed then. 0, the default: all. Returns -EBUSY while

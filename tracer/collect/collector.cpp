@@ -73,7 +73,7 @@ struct Collector::State {
         session(probe_session),
         options(with_budget(std::move(wanted))),
         table(texts.modules, probe_session.modules(), trace),
-        functions(trace, table, texts),
+        functions(trace, table, texts, options.single_call),
         counter(functions, options.selection, options.memory),
         known_chunks(region.chunk_count()),
         clock(region.header().start_ticks, region.header().start_nanoseconds) {}
@@ -584,8 +584,11 @@ Trace Collector::take(nlohmann::json meta) {
                          {"from_module", selected.from_module},
                          {"skip", selected.skip},
                          {"count", selected.count}};
-  meta["recording"] = {{"duration_ns", state.last_time - std::min(state.last_time, state.started)},
-                       {"events", state.events}};
+  if (!state.options.single_call) {
+    meta["recording"] = {
+        {"duration_ns", state.last_time - std::min(state.last_time, state.started)},
+        {"events", state.events}};
+  }
   std::uint64_t placed = 0, failed = 0;
   for (const auto& [index, at] : state.ranges) {
     recording::ProbeRange range{};

@@ -21,6 +21,9 @@ namespace optrace {
 struct CollectorOptions {
   TraceSelection selection;
   bool timeline = false;  ///< Also keep every event while the budget has room.
+  /// The recording is that of one call: also functions of runtime libraries have paths of their own
+  /// (PathFunctions::is_plumbing), and the trace has no duration.
+  bool single_call = false;
   /// Limits the paths and events of all processes together. If null, each process has a budget of
   /// the default size.
   std::shared_ptr<MemoryBudget> memory{};

@@ -17,12 +17,17 @@
 
 namespace optrace {
 
-/// The properties of functions of a running program, determined as they occur. All arguments of
-/// the constructor must outlive the object.
+/// The properties of functions of a running program, determined as they occur. All objects that are
+/// passed to the constructor must outlive this one. With `all_have_paths`, no function is plumbing.
 class LiveFunctions : public PathFunctions {
  public:
-  LiveFunctions(const Trace& trace, const FunctionTable& table, const RecordedTexts& texts)
-      : trace_(trace), table_(table), texts_(texts), ops_(texts.op_records) {}
+  LiveFunctions(const Trace& trace, const FunctionTable& table, const RecordedTexts& texts,
+                bool all_have_paths)
+      : trace_(trace),
+        table_(table),
+        texts_(texts),
+        all_have_paths_(all_have_paths),
+        ops_(texts.op_records) {}
 
   std::uint32_t identity(std::uint32_t function) const override { return function; }
   bool probed(std::uint32_t function) const override { return trace_.functions[function].probed; }
@@ -32,6 +37,7 @@ class LiveFunctions : public PathFunctions {
   }
   bool is_agent(std::uint32_t function) const override;
   bool is_plumbing(std::uint32_t function) const override {
+    if (all_have_paths_) return false;
     const std::uint32_t module = trace_.functions[function].module;
     while (plumbing_.size() < trace_.modules.size())
       plumbing_.push_back(is_plumbing_library(trace_.modules[plumbing_.size()].path));
@@ -71,6 +77,7 @@ class LiveFunctions : public PathFunctions {
   const Trace& trace_;
   const FunctionTable& table_;
   const RecordedTexts& texts_;
+  const bool all_have_paths_;
   mutable std::map<std::uint32_t, FunctionJumps> jumps_;
   mutable std::deque<FunctionRole> roles_;
   mutable std::vector<bool> plumbing_;  // By module.

@@ -72,7 +72,6 @@ inline constexpr const char* kCall = "call";
 // order::kRecord, order::kLoad.
 inline constexpr const char* kPlans = "plans";
 inline constexpr const char* kReturnsPerSite = "returns_per_site";
-inline constexpr const char* kRecording = "recording";
 inline constexpr const char* kOpAgent = "op_agent";
 inline constexpr const char* kTensors = "tensors";  ///< Bytes for the journal of tensors, or 0.
 inline constexpr const char* kActivityAgent = "activity_agent";

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
-#include <system_error>
+#include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -27,16 +27,16 @@
 #include "platform/files/private_folder.h"
 #include "platform/process/child_process.h"
 #include "platform/process/interrupt.h"
-#include "target/build/op_agent.h"
-#include "tracer/collect/recorded_trace.h"
+#include "tracer/collect/collector.h"
 #include "tracer/connection/device_facts.h"
 #include "tracer/connection/kept_generated_code.h"
+#include "tracer/connection/program_socket.h"
 #include "tracer/connection/protocol.h"
+#include "tracer/connection/sealed_copy.h"
 #include "tracer/connection/target_agents.h"
 #include "tracer/connection/target_description.h"
 #include "tracer/connection/target_messages.h"
 #include "tracer/probes/probe_session.h"
-#include "tracer/trace/recording.h"
 
 namespace optrace {
 namespace {
@@ -51,6 +51,9 @@ constexpr int kTargetDescriptor = 3;           // The socket's descriptor number
 constexpr std::size_t kKeptOutput = 64 << 10;  // Bytes of the target's own output.
 constexpr std::size_t kMaxModules = 1000;
 constexpr std::uint64_t kJournalBytes = 16ULL << 20;  // Of tensors, in the target.
+// Address space of a recording; only what is written to takes memory. Most calls fill a small part
+// of it, so nothing reads while they run.
+constexpr std::uint64_t kRegionBytes = 256ULL << 20;
 
 std::pair<Descriptor, Descriptor> checked_pair(int result, const std::array<int, 2>& numbers) {
   if (result != 0) {
@@ -109,14 +112,16 @@ class Target {
   explicit Target(const LaunchRequest& request) : Target(request, Ends()) {}
 
   /// Returns the next message, which must be of this kind. `doing` describes what the target is
-  /// doing.
-  Json receive(const std::string& kind, const std::string& doing) {
+  /// doing. Meanwhile, looks after its recording if it has a `collector`.
+  Json receive(const std::string& kind, const std::string& doing, Collector* collector = nullptr) {
     const Clock::time_point end = Clock::now() + request_.patience;
-    while (!messages_.ready()) {
-      if (!listen(doing)) throw ended(doing);
-      if (Clock::now() >= end && !messages_.ready()) throw hangs(doing);
+    std::optional<Json> received;
+    while (!(received = poll(doing))) {
+      if (Clock::now() >= end) throw hangs(doing);
+      listen(doing, collector != nullptr ? Collector::kPause : kLongestWait);
+      if (collector != nullptr) look_after(*collector);
     }
-    Json message = messages_.take();
+    Json message = std::move(*received);
     const std::string got = string_in(message, key::kMessage);
     if (got == message::kProblem) throw problem(message);
     if (got != kind) {
@@ -130,14 +135,11 @@ class Target {
   }
 
   /// If the target has died, the next receive() throws.
-  void send(const Json& message) {
-    const std::string line = message.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
-    std::string_view rest = line;
-    while (!rest.empty()) {
-      const ssize_t sent = ::send(socket_.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
-      if (sent < 0 && errno != EINTR) return;
+  void send(const Json& message, std::span<const Descriptor> descriptors = {}) {
+    try {
+      connection_.send(message, descriptors);
+    } catch (const ConnectionEnded&) {
       InterruptGuard::throw_if_interrupted();
-      rest.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(sent, 0)));
     }
   }
 
@@ -168,7 +170,7 @@ class Target {
 
   Target(const LaunchRequest& request, Ends ends)
       : request_(request),
-        socket_(std::move(ends.socket)),
+        connection_(std::move(ends.socket)),
         output_(std::move(ends.output)),
         process_({.arguments = {request.python.string(), (data_folder() / "target").string(),
                                 std::to_string(kTargetDescriptor)},
@@ -179,26 +181,40 @@ class Target {
                                   {ends.their_output.get(), STDOUT_FILENO},
                                   {ends.their_output.get(), STDERR_FILENO}}}) {}
 
-  /// Waits for input. Returns false once the target has closed its end.
-  bool listen(const std::string& doing) {
+  /// The maximum delay until a signal that arrives just before poll() is handled.
+  static constexpr std::chrono::milliseconds kLongestWait{100};
+
+  /// Returns the next message if it is complete.
+  std::optional<Json> poll(const std::string& doing) {
+    try {
+      return connection_.poll();
+    } catch (const ConnectionEnded&) {
+      throw ended(doing);
+    }
+  }
+
+  /// Lets the collector read if the target waits for it, and otherwise tells the target that its
+  /// reader is alive.
+  static void look_after(Collector& collector) {
+    if (collector.is_awaited())
+      collector.drain();
+    else
+      collector.beat();
+  }
+
+  /// Waits for a message or output, and takes the output.
+  void listen(const std::string& doing, std::chrono::milliseconds longest) {
     InterruptGuard::throw_if_interrupted();
-    std::array<pollfd, 2> watched{{{socket_.get(), POLLIN, 0}, {output_.get(), POLLIN, 0}}};
-    // The maximum delay until a signal that arrives just before poll() is handled.
-    constexpr int kSliceMilliseconds = 100;
-    const int happened = ::poll(watched.data(), watched.size(), kSliceMilliseconds);
+    std::array<pollfd, 2> watched{
+        {{connection_.descriptor(), POLLIN, 0}, {output_.get(), POLLIN, 0}}};
+    const int happened = ::poll(watched.data(), watched.size(), static_cast<int>(longest.count()));
     if (happened < 0 && errno != EINTR) {
       throw Error(ExitStatus::failed,
                   fmt::format("listening to the traced Python failed while {}: {}", doing,
                               describe_errno(errno)),
                   "Try again.");
     }
-    if (happened <= 0) return true;
-    if (watched[1].revents != 0) drain_output();
-    if (watched[0].revents == 0) return true;
-    std::array<char, 1 << 16> buffer;
-    const ssize_t size = ::recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-    if (size > 0) messages_.append({buffer.data(), static_cast<std::size_t>(size)});
-    return size > 0 || (size < 0 && (errno == EAGAIN || errno == EINTR));
+    if (happened > 0 && watched[1].revents != 0) drain_output();
   }
 
   void drain_output() {
@@ -256,9 +272,8 @@ class Target {
   }
 
   const LaunchRequest& request_;
-  Descriptor socket_;
+  ProgramConnection connection_;
   Descriptor output_;
-  TargetMessages messages_;
   std::string printed_;
   bool heard_ = false;
   ChildProcess process_;  // The last member, so that the process is killed first.
@@ -324,10 +339,10 @@ struct OpTracer::State {
       : request(asked), progress(told), target(asked), session(scratch.path(), asked.results) {}
 
   /// Receives the answer to an order. Without a valid answer, the target can't be used any more.
-  Json receive(const std::string& kind, const std::string& doing) {
+  Json receive(const std::string& kind, const std::string& doing, Collector* collector = nullptr) {
     alive = false;
     try {
-      Json message = target.receive(kind, doing);
+      Json message = target.receive(kind, doing, collector);
       alive = true;
       return message;
     } catch (const TargetProblem&) {
@@ -355,7 +370,6 @@ struct OpTracer::State {
   std::filesystem::path torch_folder;
   TargetAgents agents;
   bool alive = true;
-  unsigned recordings = 0;
 };
 
 OpTracer::OpTracer(const LaunchRequest& request, const LaunchProgress& progress)
@@ -435,27 +449,26 @@ std::size_t OpTracer::prepare(const OpCall& call) {
 
 Trace OpTracer::trace(std::size_t call) {
   state_->progress("recording");
-  const std::filesystem::path recording =
-      state_->scratch.path() / fmt::format("recording-{}", ++state_->recordings);
+  const Descriptor region = sealed_region(kRegionBytes);
   Json record = state_->order_with_agents(order::kRecord);
-  record.update({{key::kCall, call},
-                 {key::kPlans, strings(std::exchange(state_->plans, {}))},
-                 {key::kRecording, recording.string()}});
-  state_->target.send(record);
-  state_->receive(message::kRecorded, "recording the call");
+  record.update({{key::kCall, call}, {key::kPlans, strings(std::exchange(state_->plans, {}))}});
+  state_->target.send(record, {&region, 1});
+  constexpr const char* kDoing = "recording the call";
+  state_->receive(message::kRecording, kDoing);
+  Collector collector(region.get(), state_->session,
+                      {.selection = {}, .timeline = true, .single_call = true});
+  state_->receive(message::kRecorded, kDoing, &collector);
   InterruptGuard::throw_if_interrupted();
-  state_->target.send({{key::kOrder, order::kDescribe},
-                       {key::kCall, call},
-                       {key::kOps, recorded_ops(Recording(recording).op_records())}});
+  collector.finish();
+  state_->target.send(
+      {{key::kOrder, order::kDescribe}, {key::kCall, call}, {key::kOps, collector.ops()}});
   Json described = state_->receive(message::kMeta, "describing itself");
   Json meta = checked_meta(std::move(described[key::kMeta]));
   state_->agents.add_warnings(meta["warnings"]);
   keep_generated_code(meta);
   meta["probes"] = {{"mode", name_of(state_->request.probes)}};
   state_->progress("looking up the names of addresses");
-  Trace trace = read_recorded_trace(state_->session, recording, std::move(meta));
-  std::error_code ignored;
-  std::filesystem::remove(recording, ignored);
+  Trace trace = collector.take(std::move(meta));
   keep_names_that_occur(trace);
   if (const auto& dry_run = state_->request.dry_run) describe_dry_run(*dry_run, trace);
   add_activity_warnings(trace);

@@ -19,6 +19,8 @@ constexpr long kNoSuchThread = -3;  // -ESRCH
 // All stacks. They are kept for later threads, because no code runs when a thread ends.
 PythonStack* stacks = nullptr;
 
+bool every_call = false;  // See record_every_python_call().
+
 std::uint32_t own_thread() {
   return static_cast<std::uint32_t>(system_call(SYS_gettid, 0));
 }
@@ -109,8 +111,7 @@ void begin_python_call(std::uint32_t round, const PythonCall& call, std::uint64_
   place.loop = optrace_agent_loop_around(slot, frame_pointer);
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   ++stack->size;
-  // The agent's own region belongs to a recording of one op, which contains every call.
-  if (!current_region()->shared) {
+  if (every_call || !current_region()->shared) {
     optrace_agent_record_python(slot, frame_pointer, round);
   }
 }
@@ -147,6 +148,10 @@ bool end_python_call(std::uint32_t round, const void* object, std::uint64_t hook
     note_ran(*stack, call);
   }
   return true;
+}
+
+void record_every_python_call(bool on) {
+  every_call = on;
 }
 
 void forget_pending_python(std::uint32_t round) {

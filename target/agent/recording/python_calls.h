@@ -89,6 +89,9 @@ void forget_pending_python(std::uint32_t round);
 /// Adds a function that was live when recording began, which is recorded already.
 void add_live_python_call(std::uint32_t round, const PythonCall& call);
 
+/// Records every call, or, as by default, only those inside which something is recorded.
+void record_every_python_call(bool on);
+
 /// Records the thread's pending calls, which precede the next event, and the places on the stack of
 /// the evaluation loops that run them.
 void record_pending_python(std::uint32_t round);

@@ -217,16 +217,13 @@ class Agent:
         """
         self._library.optrace_agent_python_missing()
 
+    def record_every_python_call(self):
+        """Also records the calls of Python functions inside which nothing is recorded."""
+        self.check("preparing the recording", self._library.optrace_agent_every_python_call(1))
+
     def record_live_functions(self):
         """Records the live Python functions that were called before recording began."""
         self._library.optrace_agent_python_frames()
-
-    def write(self, path):
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            self.check("writing the recording", self._library.optrace_agent_write(descriptor))
-        finally:
-            os.close(descriptor)
 
     def counters(self):
         counters = Counters()

@@ -60,7 +60,7 @@ class Connection:
 
     def receive(self, order):
         """Returns the next message, which must be this order."""
-        message, descriptors = self._receive_with_descriptors()
+        message, descriptors = self.receive_with_descriptors()
         for descriptor in descriptors:
             os.close(descriptor)
         if message[Key.ORDER] != order:
@@ -74,7 +74,7 @@ class Connection:
         The first descriptor is the memory shared with the command. The order to record only what
         is compiled needs none.
         """
-        message, descriptors = self._receive_with_descriptors()
+        message, descriptors = self.receive_with_descriptors()
         if message[Key.ORDER] == Order.WATCH and not descriptors:
             return message, descriptors
         if len(descriptors) != 1 + len(message.get(Key.FILES, ())):
@@ -84,7 +84,8 @@ class Connection:
                           "Raise its limit on open files (ulimit -n).")
         return message, descriptors
 
-    def _receive_with_descriptors(self):
+    def receive_with_descriptors(self):
+        """Returns the next message and the descriptors sent with it, which the caller owns."""
         descriptors = array.array("i")
         while b"\n" not in self._received:
             data, control, _, _ = self._socket.recvmsg(
@@ -95,7 +96,7 @@ class Connection:
                     descriptors.frombytes(
                         numbers[:len(numbers) - len(numbers) % descriptors.itemsize])
             if not data:
-                raise OSError("the command has ended")
+                raise ConnectionError("the command has ended")
             self._received += data
         line, self._received = self._received.split(b"\n", 1)
         return json.loads(line), list(descriptors)

@@ -75,7 +75,6 @@ class Key:
     # Order.RECORD.
     PLANS = "plans"
     RETURNS_PER_SITE = "returns_per_site"
-    RECORDING = "recording"
     OP_AGENT = "op_agent"
     TENSORS = "tensors"  # The most bytes of the journal of tensors; 0: none.
     ACTIVITY_AGENT = "activity_agent"

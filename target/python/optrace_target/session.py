@@ -1,15 +1,18 @@
-"""The sequence of traced calls, from finding torch to writing the recordings.
+"""The sequence of traced calls, from finding torch to describing the recordings.
 
 The command sends one request that applies to all calls, and then orders, each with one answer
-except the first and the last:
+except the first, the last, and that to record, which has two:
 
     {"order": "load", ...}                                               none
     {"order": "prepare", "op": ..., "backward": ..., "requires_grad": ...,
      "shapes": [[name, [2, 3]]], "dtypes": [[name, "float16"]], "input": ...,
      "compare": ..., "compile": ...}        "ready", its number, the modules that it loaded
-    {"order": "record", "call": n, "plans": [...], "recording": path}    "recorded"
+    {"order": "record", "call": n, "plans": [...]}                       "recording", "recorded"
     {"order": "describe", "call": n}                                     "meta"
     {"order": "finish"}                                                  none: the process ends
+
+The order to record comes with the memory that the recording is written to. The answer "recording"
+tells that it is in use, so the command can read it from then on.
 
 "load" is sent only before the first call on a GPU: a plan of cuDNN that the first, unrecorded run
 creates is known if the agents are loaded by then. Elsewhere, the agents are loaded by "record".
@@ -18,12 +21,13 @@ by a "problem", and further orders may follow. With "compile", torch.compile com
 before it is ready. With "compare", a call is run twice before it is
 ready; calls prepared before the first recording are thereby compared with runs without any probe.
 """
+import _socket
 import gc
 import importlib.util
 import os
 import sys
 
-from .channel import Channel
+from .connection import Connection
 from .description import interpreter_file, of_torch, shortfalls
 from .problem import FAILED, Problem, first_line
 from .protocol import Key, Message, Order
@@ -34,26 +38,30 @@ _ATTENTION = "aten::scaled_dot_product_attention"
 
 def run(descriptor):
     """Serves the command. Ends the process without the interpreter's slow shutdown."""
-    channel = Channel(descriptor)
+    connection = Connection(_socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, descriptor))
     try:
-        _trace(channel)
-    except Problem as problem:
-        _report(channel, problem)
+        try:
+            _trace(connection)
+        except Problem as problem:
+            _report(connection, problem)
+    except ConnectionError:  # The command has exited: the answer is not needed.
+        os._exit(0)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
 
 
-def _report(channel, problem):
-    channel.send(Message.PROBLEM, {Key.STATUS: problem.status, Key.WHAT: problem.what,
-                                   Key.REMEDY: problem.remedy})
+def _report(connection, problem):
+    connection.send(Message.PROBLEM, {Key.STATUS: problem.status, Key.WHAT: problem.what,
+                                      Key.REMEDY: problem.remedy})
 
 
-def _trace(channel):
-    channel.send(Message.PYTHON, {
+def _trace(connection):
+    connection.send(Message.PYTHON, {
         Key.IMPLEMENTATION: sys.implementation.name, Key.VERSION: list(sys.version_info[:3]),
         Key.TORCH: _torch_folder(), Key.MODULES: [interpreter_file()]})
-    request = channel.receive()  # Sent immediately: the command plans while torch is imported.
+    # Sent immediately: the command plans while torch is imported.
+    request, _ = connection.receive_with_descriptors()
     torch = _import_torch()
     warnings = []
     if _version(torch.__version__) < (2, 6):
@@ -61,33 +69,34 @@ def _trace(channel):
                         % torch.__version__)
     if request[Key.DEVICE] == "cuda":
         _require_cuda(torch)
-    tracer = _Tracer(torch, request, warnings)
+    tracer = _Tracer(torch, request, warnings, connection)
     orders = {Order.PREPARE: tracer.prepare, Order.RECORD: tracer.record,
               Order.DESCRIBE: tracer.describe}
     while True:
-        message = channel.receive()
+        message, region = connection.receive_with_descriptors()
         if message[Key.ORDER] == Order.FINISH:
             return
         if message[Key.ORDER] == Order.LOAD:
             tracer.load_agents(message)
             continue
         try:
-            answer, values = orders[message[Key.ORDER]](message)
+            answer, values = orders[message[Key.ORDER]](message, *region)
         except Problem as problem:
-            _report(channel, problem)
+            _report(connection, problem)
             continue
-        channel.send(answer, values)
+        connection.send(answer, values)
 
 
 class _Tracer:
     """Implements the orders."""
 
-    def __init__(self, torch, request, warnings):
+    def __init__(self, torch, request, warnings, connection):
         from .resolve import Resolver
 
         self._torch = torch
         self._request = request
         self._warnings = warnings
+        self._connection = connection
         self._resolver = Resolver(torch, request[Key.SAMPLES], request[Key.DEVICE])
         self._calls = []
         self._agent = None
@@ -107,15 +116,21 @@ class _Tracer:
         self._calls.append(prepared)
         return Message.READY, {Key.CALL: len(self._calls) - 1, Key.MODULES: modules}
 
-    def record(self, order):
-        self.load_agents(order)
+    def record(self, order, region):
+        """Records a call into the memory of the descriptor `region`."""
+        try:
+            self.load_agents(order)
+            self._agent.share(region)
+        finally:
+            os.close(region)
         agent, call = self._agent, self._calls[order[Key.CALL]]
+        agent.record_every_python_call()
         gc.disable()  # A collection during a recording would be recorded.
         for plan in order[Key.PLANS]:
             agent.place(plan)
+        self._connection.send(Message.RECORDING)
         self._torch.manual_seed(0)
         call.record(self._torch, agent)
-        agent.write(order[Key.RECORDING])
         return Message.RECORDED, {}
 
     def describe(self, order):

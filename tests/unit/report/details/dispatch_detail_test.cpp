@@ -8,7 +8,6 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-#include "target/build/op_agent.h"
 
 using namespace optrace;
 using Json = nlohmann::json;
@@ -300,7 +299,6 @@ TEST_CASE("names of nodes and ops are told by their records") {
   CHECK(details.node_name(2) == "AddBackward0");
   CHECK(details.node_name(1).empty());
   CHECK(details.node_name(77).empty());
-  CHECK(recorded_ops(trace.op_records) == std::vector<std::string>{"aten::add.Tensor"});
 }
 
 TEST_CASE("a note is one short line") {
