@@ -28,10 +28,10 @@
 #include "target/agent/python/python_events.h"
 #include "target/agent/python/why_not_variables.h"
 #include "target/agent/recording/event_buffer.h"
+#include "target/agent/recording/module_sections.h"
 #include "target/agent/recording/op_record_store.h"
 #include "target/agent/recording/python_calls.h"
 #include "target/agent/recording/reader_requests.h"
-#include "target/agent/recording/recording_writer.h"
 #include "target/agent/recording/region.h"
 #include "target/interface/recorder.h"
 
@@ -48,11 +48,7 @@ std::uint32_t plan_count = 0;
 std::uint32_t next_id = 0;
 std::uint32_t plan_done = 0;  // Value of the reader's plan_wanted that was served last.
 
-recording::Header recording_header{};
 recording::InitialFrame initial_frames[kMaxInitialFrames];
-bool recording_waits = false;  // True if a recording was started and is not written yet.
-// Process that started the recording; not a child forked without the atfork handlers.
-pid_t recording_process = 0;
 
 std::atomic<bool> entered = false;  // True after optrace_agent_enter.
 int entered_with = -1;              // Descriptor passed to optrace_agent_enter.
@@ -120,14 +116,13 @@ void after_fork_in_child() {
   unlock_after_fork();
   end_patching();
   end_round();
-  recording_waits = false;
   busy.clear();
   telling.clear();
   if (entered.exchange(false)) {
     close(entered_with);
     forget_python_events();
     optrace_agent_remove();
-    drop_shared_region();
+    drop_region();
   }
 }
 
@@ -139,12 +134,17 @@ bool watch_forks() {
   return watching;
 }
 
-void read_clocks(std::uint64_t& tick, std::uint64_t& nanoseconds) {
+// The time-stamp counter and CLOCK_MONOTONIC.
+struct Clocks {
+  std::uint64_t ticks;
+  std::uint64_t nanoseconds;
+};
+
+Clocks read_clocks() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
-  tick = ticks();
-  nanoseconds = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
-                static_cast<std::uint64_t>(now.tv_nsec);
+  return {ticks(), static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+                       static_cast<std::uint64_t>(now.tv_nsec)};
 }
 
 // Returns the entry of `plans` for the same plan and module, or null.
@@ -233,39 +233,24 @@ void describe_if_recording(PlacedPlan& plan) {
 
 void put_initial_stack(Region& region, std::uint32_t round) {
   const std::uint32_t count = take_initial_stack(initial_frames, kMaxInitialFrames);
-  const recording::Thread thread{static_cast<std::uint64_t>(syscall(SYS_gettid)), 0, count, 0};
+  const recording::InitialStack stack{static_cast<std::uint64_t>(syscall(SYS_gettid)), count};
   const std::uint64_t frames_size = count * sizeof(recording::InitialFrame);
   const SignalsBlocked guard;
-  void* const section = begin_section(region, sizeof(thread) + frames_size);
+  void* const section = begin_section(region, sizeof(stack) + frames_size);
   if (section != nullptr) {
-    std::memcpy(section, &thread, sizeof(thread));
-    std::memcpy(static_cast<char*>(section) + sizeof(thread), initial_frames, frames_size);
+    std::memcpy(section, &stack, sizeof(stack));
+    std::memcpy(static_cast<char*>(section) + sizeof(stack), initial_frames, frames_size);
     complete_section(section, recording::SectionKind::initial_stack, round);
   }
-}
-
-// Prepares the region for the next recording. Returns false if memory can't be allocated.
-bool prepare_region() {
-  Region* const region = current_region();
-  if ((region == nullptr || !region->shared || !region_is_usable()) && !use_private_region()) {
-    return false;
-  }
-  if (!current_region()->shared) {
-    clear_region(*current_region());
-  }
-  return true;
 }
 
 void stop_recording() {
   end_round();
   recording::RegionHeader& header = *current_region()->header;
-  recording::Header& clocks = recording_header;
-  read_clocks(clocks.stop_ticks, clocks.stop_nanoseconds);
-  __atomic_store_n(&header.stop_nanoseconds, clocks.stop_nanoseconds, __ATOMIC_RELAXED);
-  __atomic_store_n(&header.stop_ticks, clocks.stop_ticks, __ATOMIC_RELEASE);
-  if (current_region()->shared) {
-    put_modules(*current_region());
-  }
+  const Clocks stop = read_clocks();
+  __atomic_store_n(&header.stop_nanoseconds, stop.nanoseconds, __ATOMIC_RELAXED);
+  __atomic_store_n(&header.stop_ticks, stop.ticks, __ATOMIC_RELEASE);
+  put_modules(*current_region());
   __atomic_store_n(&header.recording, 0, __ATOMIC_RELEASE);
 }
 
@@ -375,7 +360,7 @@ void wait_for_plans(recording::RegionHeader& header) {
 void wait_for_first_plans() {
   const Telling turn;
   Region* const region = current_region();
-  if (region != nullptr && region->shared && running_round() != 0) {
+  if (region != nullptr && running_round() != 0) {
     wait_for_plans(*region->header);
   }
 }
@@ -388,8 +373,10 @@ int start_recording() {
   if (running_round() != 0) {
     return -EALREADY;
   }
-  if (!make_switch() || !make_caller_tables() || !watch_forks() || !prepare_region() ||
-      !list_frame_modules()) {
+  if (!region_is_usable()) {
+    return -ENODATA;
+  }
+  if (!make_switch() || !make_caller_tables() || !watch_forks() || !list_frame_modules()) {
     return -ENOMEM;
   }
   forget_callers();
@@ -401,28 +388,21 @@ int start_recording() {
     }
   }
   put_initial_stack(region, round);
-  if (region.shared) {
-    put_op_records(region);
-    put_modules(region);
-    if (has_generated_library()) {
-      __atomic_add_fetch(&region.header->modules_told, 1, __ATOMIC_RELEASE);
-    }
-  }
-  recording_header = {};
-  std::memcpy(recording_header.magic, recording::kMagic, sizeof(recording::kMagic));
-  recording_header.version = recording::kVersion;
-  read_clocks(recording_header.start_ticks, recording_header.start_nanoseconds);
+  put_op_records(region);
+  put_modules(region);
   recording::RegionHeader& header = *region.header;
-  __atomic_store_n(&header.start_ticks, recording_header.start_ticks, __ATOMIC_RELAXED);
-  __atomic_store_n(&header.start_nanoseconds, recording_header.start_nanoseconds, __ATOMIC_RELAXED);
+  if (has_generated_library()) {
+    __atomic_add_fetch(&header.modules_told, 1, __ATOMIC_RELEASE);
+  }
+  const Clocks start = read_clocks();
+  __atomic_store_n(&header.start_ticks, start.ticks, __ATOMIC_RELAXED);
+  __atomic_store_n(&header.start_nanoseconds, start.nanoseconds, __ATOMIC_RELAXED);
   __atomic_store_n(&header.stop_ticks, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&header.stop_nanoseconds, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&header.python_missing, python_events_failed() ? recording::kNoPythonEvents : 0,
                    __ATOMIC_RELAXED);
   __atomic_store_n(&region.lost, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&header.recording, 1, __ATOMIC_RELEASE);
-  recording_process = getpid();
-  recording_waits = !region.shared;
   begin_round();
   return 0;
 }
@@ -448,7 +428,7 @@ bool reader_wants_something() {
     list_frame_modules();
   }
   const Region* const region = current_region();
-  return region != nullptr && region->shared && running_round() != 0 &&
+  return region != nullptr && running_round() != 0 &&
          (__atomic_load_n(&region->header->stop, __ATOMIC_ACQUIRE) != 0 ||
           __atomic_load_n(&region->header->plan_wanted, __ATOMIC_ACQUIRE) != plan_done);
 }
@@ -474,7 +454,7 @@ int serve_reader() {
 void tell_loaded_modules() {
   const Telling turn;
   Region* const region = current_region();
-  if (region != nullptr && region->shared && running_round() != 0 && put_new_modules(*region)) {
+  if (region != nullptr && running_round() != 0 && put_new_modules(*region)) {
     __atomic_add_fetch(&region->header->modules_told, 1, __ATOMIC_RELEASE);
     wait_for_plans(*region->header);
   }
@@ -521,37 +501,17 @@ int optrace_agent_stop() {
   return 0;
 }
 
-int optrace_agent_write(int fd) {
-  const OnlyCall call;
-  if (!call || running_round() != 0) {
-    return -EBUSY;
-  }
-  if (!recording_waits || recording_process != getpid()) {
-    return -ENODATA;
-  }
-  Region& region = *current_region();
-  recording_header.python_missing = region.header->python_missing;
-  const int result = write_recording(fd, recording_header, region);
-  recording_waits = false;
-  const std::uint64_t lost = region.lost;
-  clear_region(region);
-  region.lost = lost;
-  return result;
-}
-
 int optrace_agent_share(int fd, std::uint64_t bytes) {
   const OnlyCall call;
   if (!call || running_round() != 0) {
     return -EBUSY;
   }
-  int result = 0;
-  if (fd >= 0) {
-    result = use_shared_region(fd, bytes);
-    plan_done = result == 0 ? 0 : plan_done;
-  } else if (current_region() != nullptr) {
-    result = use_private_region() ? 0 : -ENOMEM;
+  if (fd < 0) {
+    drop_region();
+    return 0;
   }
-  recording_waits = recording_waits && result != 0;
+  const int result = use_region(fd, bytes);
+  plan_done = result == 0 ? 0 : plan_done;
   return result;
 }
 
@@ -680,7 +640,7 @@ int optrace_agent_remove() {
     return -EBUSY;
   }
   restore_trap_handler(false);
-  const bool idle = !recording_waits && running_round() == 0;
+  const bool idle = running_round() == 0;
   if (idle) {
     forget_op_records();
     forget_why_not_records();
@@ -688,7 +648,6 @@ int optrace_agent_remove() {
   if (idle && only_thread()) {
     forget_traps();
     forget_return_probes();
-    release_region();
     while (plan_count > 0) {
       plans[--plan_count].release();
     }
@@ -733,7 +692,7 @@ int optrace_agent_leave() {
     if (!call) {
       return -EBUSY;
     }
-    drop_shared_region();
+    drop_region();
     if (removed == 0) {
       restore_trap_handler(others_make_system_calls());
     }

@@ -1,8 +1,8 @@
 #pragma once
 
 // C interface of the in-process agent, liboptrace_agent.so. A Python program calls it through
-// ctypes, a debugger through ptrace. The agent reads probe plans (plan_format.h), patches
-// functions, records which threads enter them, and writes a raw recording (recording_format.h).
+// ctypes, a debugger through ptrace. The agent reads probe plans (plan_format.h), patches functions
+// and records which threads enter them, into memory shared with a reader (recording_format.h).
 //
 // Every function returns 0 or a count on success, otherwise -errno; an error changes nothing unless
 // stated otherwise. Unless stated otherwise, the functions may be called from any thread, but not
@@ -55,8 +55,8 @@ OPTRACE_AGENT_EXPORT int optrace_agent_place_from(const char* file, const char* 
 /// reader maps and empties while the program runs; see RegionHeader in recording_format.h. The
 /// agent sets the file's size to `bytes` and maps it; `fd` is not needed afterwards. A thread that
 /// finds no free chunk waits for the reader for up to two seconds, or not at all if the reader's
-/// heartbeat does not change; its events are then lost and counted. A negative `fd` switches back
-/// to the agent's own memory. In a forked child that records nothing yet, this drops the parent's
+/// heartbeat does not change; its events are then lost and counted. A negative `fd` only drops the
+/// memory shared before. In a forked child that records nothing yet, this drops the parent's
 /// region.
 ///   -EBUSY while recording; -EINVAL for fewer than 1 MiB; or an error of ftruncate or mmap
 OPTRACE_AGENT_EXPORT int optrace_agent_share(int fd, std::uint64_t bytes);
@@ -93,8 +93,8 @@ OPTRACE_AGENT_EXPORT void optrace_agent_resume_thread(std::uint32_t paused);
 /// request.
 OPTRACE_AGENT_EXPORT int optrace_agent_serve(void);
 
-/// Starts recording on all threads, after storing the calling thread's stack. Drops an earlier
-/// recording. Returns -EALREADY when recording, -ENOMEM without memory for the buffers.
+/// Starts recording on all threads, after storing the calling thread's stack. Returns -EALREADY
+/// when recording, -ENODATA unless memory is shared, or -ENOMEM.
 OPTRACE_AGENT_EXPORT int optrace_agent_start(void);
 
 /// Stops recording. Returns -EALREADY when not recording.
@@ -117,11 +117,6 @@ OPTRACE_AGENT_EXPORT int optrace_agent_leave(void);
 /// then never made. Must not be called from the main thread or with the GIL held.
 OPTRACE_AGENT_EXPORT int optrace_agent_start_on_main_thread(int (*start)(void),
                                                             std::uint64_t milliseconds);
-
-/// Writes the recording of the last start..stop to `fd` and empties the buffers, even if writing
-/// fails. Returns -EBUSY while recording, -ENODATA if there is no recording (a forked child has
-/// none), or an error of write.
-OPTRACE_AGENT_EXPORT int optrace_agent_write(int fd);
 
 /// Turns Python events of all threads on (not zero) or off. A profile function of the program stays
 /// active and gets its events. The caller does not need the GIL. Returns 0; -ENOSYS if the process

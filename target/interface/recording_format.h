@@ -1,15 +1,9 @@
 #pragma once
 
-// Formats of the agent's output, which contains addresses only. There are two, with common parts.
-//
-// The raw recording is a file that the agent writes after a short run and the command converts into
-// a trace (tracer/trace/recording.h):
-//
-//   Header, then sections until the end of the file: SectionHeader | `size` bytes, padded to 8.
-//
-// The region is memory shared between the agent and a reader in the command
-// (tracer/collect/collector.h) while a program of any length runs: RegionHeader, then the arena
-// (append-only sections), then chunks of events that the reader empties and returns.
+// The region: memory shared between the agent and a reader in the command
+// (tracer/collect/collector.h) while a program runs. It contains a RegionHeader, then the arena
+// (append-only sections, each a SectionHeader and `size` bytes, padded to 8), then chunks of events
+// that the reader empties and returns.
 //
 // All addresses are run-time addresses; a module's load bias relates them to the file.
 
@@ -17,34 +11,17 @@
 
 namespace optrace::recording {
 
-constexpr char kMagic[8] = {'O', 'P', 'T', 'R', 'A', 'W', '\0', '\0'};
-constexpr std::uint32_t kVersion = 6;
-
-struct Header {
-  char magic[8];
-  std::uint32_t version;
-  std::uint32_t python_missing;  // Same as in RegionHeader.
-  // Time-stamp counter and CLOCK_MONOTONIC in nanoseconds, read together at the start and at the
-  // stop of the recording. They determine the length of a tick.
-  std::uint64_t start_ticks;
-  std::uint64_t start_nanoseconds;
-  std::uint64_t stop_ticks;
-  std::uint64_t stop_nanoseconds;
-};
-
 enum class SectionKind : std::uint32_t {
   module = 1,           // Module, then its path (not terminated).
   probes = 2,           // ProbeRange.
   python_function = 3,  // PythonFunction, then name, file (not terminated) and position table.
-  thread = 4,           // Thread, then InitialFrame[initial_count], then Event[event_count].
-  end = 5,              // Empty; a recording without it is truncated.
   op_record = 6,        // OpRecord, then `size - sizeof(OpRecord)` bytes of JSON text.
-  initial_stack = 7,    // Region only: Thread (no events), then InitialFrame[initial_count].
+  initial_stack = 7,    // InitialStack, then InitialFrame[count].
 };
 
 struct SectionHeader {
   SectionKind kind;
-  std::uint32_t round;  // Number of the recording for a region's initial_stack, else 0.
+  std::uint32_t round;  // Number of the recording for an initial_stack, else 0.
   std::uint64_t size;   // Number of bytes that follow, without the padding.
 };
 
@@ -61,7 +38,7 @@ struct Module {
 struct ProbeRange {
   std::uint32_t first_id;
   std::uint32_t count;
-  std::uint32_t placed;     // In a region: 0 until the plan has been placed.
+  std::uint32_t placed;     // 0 until the plan has been placed.
   std::uint32_t path_size;  // Length of the plan's path, which follows.
 };
 
@@ -77,11 +54,10 @@ struct PythonFunction {
   std::uint32_t reserved;
 };
 
-struct Thread {
-  std::uint64_t id;  // From gettid().
-  std::uint64_t lost;
-  std::uint64_t initial_count;
-  std::uint64_t event_count;
+// The stack of the thread that starts a recording.
+struct InitialStack {
+  std::uint64_t thread;  // From gettid().
+  std::uint64_t count;   // Number of frames.
 };
 
 struct InitialFrame {            // Innermost first, in unwinding order.
@@ -203,13 +179,13 @@ struct Event {
   std::uint64_t ticks;           // Time-stamp counter.
 };
 
-static_assert(sizeof(Header) == 48 && sizeof(SectionHeader) == 16 && sizeof(Event) == 32);
+static_assert(sizeof(SectionHeader) == 16 && sizeof(Event) == 32);
 
 // The region. The comment of each field names its writer first. Words that both sides use are
 // accessed atomically.
 
 constexpr char kRegionMagic[8] = {'O', 'P', 'T', 'R', 'E', 'G', '\0', '\0'};
-constexpr std::uint32_t kRegionVersion = 5;
+constexpr std::uint32_t kRegionVersion = 6;
 constexpr std::uint32_t kMaxPlanPathLength = 4096;
 constexpr std::uint32_t kNoPythonEvents = 0x80000000;
 
@@ -223,7 +199,9 @@ struct RegionHeader {
   std::uint64_t chunks_offset;  // Agent: offset of the chunks, a multiple of kChunkSize.
   std::uint32_t chunk_count;    // Agent: number of chunks.
   std::uint32_t recording;      // Agent: 1 while recording, 0 before and after.
-  // Agent: as in Header. The stop values are 0 while recording.
+  // Agent: the time-stamp counter and CLOCK_MONOTONIC in nanoseconds, read together at the start
+  // and at the stop of the recording. They determine the length of a tick. The stop values are 0
+  // while recording.
   std::uint64_t start_ticks, start_nanoseconds, stop_ticks, stop_nanoseconds;
   // Agent: allocated bytes of the arena. A section is complete once its kind, which is written
   // last, is not 0.

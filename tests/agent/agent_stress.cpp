@@ -24,7 +24,6 @@
 #include <thread>
 #include <vector>
 
-#include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -213,17 +212,6 @@ void record_in_rounds() {
   std::printf("rounds: %llu events\n", static_cast<unsigned long long>(reader.events()));
 }
 
-// A recording into the agent's own memory, which is written to a file afterwards.
-void record_privately() {
-  check(optrace_agent_share(-1, 0) == 0, "the region stays");
-  check(optrace_agent_start() == 0, "it does not start");
-  run_threads();
-  check(optrace_agent_stop() == 0, "it does not stop");
-  const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-  check(optrace_agent_write(nowhere) == 0, "it can't be written");
-  close(nowhere);
-}
-
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -232,7 +220,6 @@ int main(int count, char** arguments) {
   do {
     record_shared();
     record_in_rounds();
-    record_privately();
   } while (std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() <
            seconds);
 }

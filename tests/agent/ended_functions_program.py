@@ -13,6 +13,8 @@ import threading
 import types
 import weakref
 
+from recording_file import record_into
+
 try:
     import _interpreters as interpreters
 except ImportError:
@@ -99,14 +101,15 @@ def run_elsewhere():
 
 def main():
     agent = ctypes.PyDLL(sys.argv[1])
-    python, start, stop, write = [getattr(agent, "optrace_agent_" + name)
-                                  for name in ("python", "start", "stop", "write")]
+    python, start, stop = [getattr(agent, "optrace_agent_" + name)
+                           for name in ("python", "start", "stop")]
     end = end_of_code_objects()
     references = sys.getrefcount(kept.__code__)
     count = int(sys.argv[3])
     for last in (False, True):  # The second recording is independent of the first.
         watched = Watched()
         elsewhere = threading.Thread(target=run_elsewhere)
+        record_into(agent, sys.argv[2])
         assert python(1) == 0 and start() == 0
         elsewhere.start()
         kept(1)
@@ -119,8 +122,6 @@ def main():
         assert sys.getrefcount(kept.__code__) == references
         assert stop() == 0 and python(0) == 0
         assert end_of_code_objects() == end
-        with open(sys.argv[2], "wb") as recording:
-            assert write(recording.fileno()) == 0
     assert addresses < count / 2, "no address was used again"
     sys.stdout.write("done\n")
 

@@ -194,13 +194,14 @@ def main():
     calls = [call for call, _ in functions()]
     if len(sys.argv) > 1:
         agent = ctypes.PyDLL(sys.argv[1])
+        from recording_file import record_into
+
+        record_into(agent, sys.argv[2])
         assert agent.optrace_agent_python(1) == 0
         assert agent.optrace_agent_start() == 0
         run(calls, builtins)
         assert agent.optrace_agent_stop() == 0
         assert agent.optrace_agent_python(0) == 0
-        with open(sys.argv[2], "wb") as recording:
-            assert agent.optrace_agent_write(recording.fileno()) == 0
     else:
         run(calls, builtins)
     print("done")

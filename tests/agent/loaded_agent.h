@@ -38,8 +38,6 @@ struct Agent {
       symbol<decltype(optrace_agent_start)>(library, "optrace_agent_start");
   decltype(optrace_agent_stop)* stop =
       symbol<decltype(optrace_agent_stop)>(library, "optrace_agent_stop");
-  decltype(optrace_agent_write)* write =
-      symbol<decltype(optrace_agent_write)>(library, "optrace_agent_write");
   decltype(optrace_agent_python)* python =
       symbol<decltype(optrace_agent_python)>(library, "optrace_agent_python");
   decltype(optrace_agent_remove)* remove =

@@ -8,6 +8,8 @@ import json
 import sys
 import threading
 
+from recording_file import record_into
+
 seen = []
 
 
@@ -196,9 +198,9 @@ def main():
         print(json.dumps(run()))
         return
     agent = ctypes.PyDLL(sys.argv[1])
-    functions = [getattr(agent, "optrace_agent_" + name)
-                 for name in ("python", "start", "stop", "write")]
-    python, start, stop, write = functions
+    python, start, stop = [getattr(agent, "optrace_agent_" + name)
+                           for name in ("python", "start", "stop")]
+    record_into(agent, sys.argv[2])
     assert python(1) == 0
     assert start() == 0
     told = run()
@@ -208,8 +210,6 @@ def main():
     assert python(0) == 0
     assert sys.getprofile() is note
     sys.setprofile(None)
-    with open(sys.argv[2], "wb") as recording:
-        assert write(recording.fileno()) == 0
     print(json.dumps(told))
 
 

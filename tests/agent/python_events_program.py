@@ -10,6 +10,8 @@ import math
 import os
 import sys
 
+from recording_file import record_into
+
 
 def decorated(function):
     @functools.wraps(function)
@@ -74,9 +76,9 @@ def torch_work(torch, tensor, parameter):
 
 def main():
     agent = ctypes.PyDLL(sys.argv[1])
-    functions = [getattr(agent, "optrace_agent_" + name)
-                 for name in ("python", "start", "stop", "write")]
-    python, start, stop, write = functions
+    python, start, stop = [getattr(agent, "optrace_agent_" + name)
+                           for name in ("python", "start", "stop")]
+    record_into(agent, sys.argv[2])
     act: collections.abc.Callable
     if sys.argv[3:] == ["torch"]:
         import torch
@@ -107,8 +109,6 @@ def main():
     assert sys.getprofile() is None
     assert sys.getrefcount(Derived) == references
     assert sys.exc_info() == (None, None, None)
-    with open(sys.argv[2], "wb") as recording:
-        assert write(recording.fileno()) == 0
     sys.stdout.write("done\n")
     sys.stdout.flush()
     if sys.argv[3:] == ["torch"]:

@@ -157,13 +157,10 @@ class RegionReader {
         return;
       }
       case recording::SectionKind::initial_stack:
-        initial_frames_ = reinterpret_cast<const recording::Thread*>(content)->initial_count;
+        initial_frames_ = reinterpret_cast<const recording::InitialStack*>(content)->count;
         return;
       case recording::SectionKind::python_function:
         return;
-      case recording::SectionKind::thread:
-      case recording::SectionKind::end:
-        break;
     }
     throw std::runtime_error("a section that no region has");
   }

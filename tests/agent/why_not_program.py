@@ -7,6 +7,8 @@ import gc
 import sys
 import types
 
+from recording_file import record_into
+
 SOURCE = '''
 def plain():
     why_not_fast_path = REASON
@@ -63,8 +65,9 @@ class Text(str):
 
 def main():
     agent = ctypes.PyDLL(sys.argv[1])
-    python, start, stop, write = [getattr(agent, "optrace_agent_" + name)
-                                  for name in ("python", "start", "stop", "write")]
+    python, start, stop = [getattr(agent, "optrace_agent_" + name)
+                           for name in ("python", "start", "stop")]
+    record_into(agent, sys.argv[2])
     reason = "".join(["a ", "reason"])
     values = {"REASON": reason, "HOSTILE": Hostile(), "DERIVED": Text("derived")}
     modules = [types.ModuleType(name) for name in ("torch.nn.modules.example", "mine.torch.nn.a")]
@@ -86,8 +89,6 @@ def main():
     assert sys.exc_info() == (None, None, None)
     assert gc.isenabled()
     assert stop() == 0 and python(0) == 0
-    with open(sys.argv[2], "wb") as recording:
-        assert write(recording.fileno()) == 0
     sys.stdout.write("done\n")
 
 

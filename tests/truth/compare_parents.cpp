@@ -29,6 +29,7 @@
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <sys/socket.h>
@@ -36,11 +37,12 @@
 #include <unistd.h>
 
 #include "platform/error.h"
+#include "platform/files/descriptor.h"
 #include "platform/files/private_folder.h"
 #include "platform/process/child_process.h"
 #include "src/command_line/command_line.h"
 #include "tracer/calltree/call_tree.h"
-#include "tracer/collect/recorded_trace.h"
+#include "tracer/collect/collector.h"
 #include "tracer/probes/probe_session.h"
 #include "tracer/trace/trace.h"
 #include "truth/alignment.h"
@@ -433,8 +435,12 @@ Trace record(Workloads& workloads, const std::string& workload, bool python_even
   std::uint64_t jump_count = 0;
   std::uint64_t trap_count = 0;
   std::istringstream(workloads.order({{"order", "count"}})) >> jump_count >> trap_count;
-  return read_recorded_trace(
-      session, raw, {{"op", workload}, {"probes", {{"jumps", jump_count}, {"traps", trap_count}}}});
+  const Descriptor region(::open(raw.c_str(), O_RDWR | O_CLOEXEC));
+  Collector collector(region.get(), session,
+                      {.selection = {}, .timeline = true, .single_call = true});
+  collector.finish();
+  return collector.take(
+      {{"op", workload}, {"probes", {{"jumps", jump_count}, {"traps", trap_count}}}});
 }
 
 // Steps and records `wanted` in one process. Returns the workload at which the process died; empty

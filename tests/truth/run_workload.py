@@ -8,7 +8,7 @@ answers each with a line, `ok` (and a result) or an error:
     {"order": "step", "workload": name, "python": bool, "file": path}     writes a truth
     {"order": "patch", "jumps": bool}                                     kind of probes of "place"
     {"order": "place", "file": plan}
-    {"order": "record", "workload": name, "python": bool, "file": path}   writes a recording
+    {"order": "record", "workload": name, "python": bool, "file": path}   shares the file
     {"order": "count"}                                                    "ok JUMPS TRAPS": placed
     {"order": "remove"}
 
@@ -34,6 +34,8 @@ import workloads
 WARM_UPS = 30
 LEAST_WARM_UPS = 10
 WARM_UP_SECONDS = 2
+
+REGION_SIZE = 256 << 20  # For a recording, in bytes; only what is written to takes memory.
 
 
 def measured(begin, work, end):
@@ -84,10 +86,11 @@ class Agent:
         self._call("remove")
 
     def record(self, path, work):
-        measured(self._library.optrace_agent_start, work, self._library.optrace_agent_stop)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        self._call("write", descriptor)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+        self._call("share", descriptor, ctypes.c_uint64(REGION_SIZE))
         os.close(descriptor)
+        self._call("every_python_call", 1)
+        measured(self._library.optrace_agent_start, work, self._library.optrace_agent_stop)
 
 
 class Stepper:

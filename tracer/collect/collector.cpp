@@ -209,17 +209,17 @@ void Collector::State::read_section(recording::SectionKind kind, std::span<const
 }
 
 void Collector::State::add_initial_stack(std::span<const std::byte> bytes) {
-  recording::Thread thread{};
-  if (bytes.size() < sizeof thread) refuse_region("an initial stack is malformed");
-  std::memcpy(&thread, bytes.data(), sizeof thread);
-  bytes = bytes.subspan(sizeof thread);
+  recording::InitialStack stack{};
+  if (bytes.size() < sizeof stack) refuse_region("an initial stack is malformed");
+  std::memcpy(&stack, bytes.data(), sizeof stack);
+  bytes = bytes.subspan(sizeof stack);
   if (bytes.size() % sizeof(recording::InitialFrame) != 0 ||
-      thread.initial_count != bytes.size() / sizeof(recording::InitialFrame)) {
+      stack.count != bytes.size() / sizeof(recording::InitialFrame)) {
     refuse_region("an initial stack is malformed");
   }
   std::vector<recording::InitialFrame>& frames =
-      waiting_initial[static_cast<std::uint32_t>(thread.id)];
-  frames.resize(thread.initial_count);
+      waiting_initial[static_cast<std::uint32_t>(stack.thread)];
+  frames.resize(stack.count);
   if (!frames.empty()) std::memcpy(frames.data(), bytes.data(), bytes.size());
 }
 

@@ -17,8 +17,7 @@ namespace optrace {
 ///
 ///   ProbeSession session(private_folder.path());
 ///   place(session.initial_plans(modules));            // while the target still imports torch
-///   record(raw);                                      // the call runs
-///   write_trace(read_recorded_trace(session, raw, meta), path);
+///   Collector collector(region, session, options);    // reads while the program runs
 ///
 /// Every plan stays placed, because ids in a recording refer to the plans that it was made with.
 /// Not safe for concurrent use; several threads may use it in turn (for example a planning thread,

@@ -1,6 +1,8 @@
 #include "tracer/trace/recording.h"
 
-#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -8,22 +10,6 @@
 
 namespace optrace {
 namespace {
-
-constexpr const char* kRunAgain =
-    "Run the trace again. If it fails again, report it with the output of the target.";
-
-[[noreturn]] void fail_with(const std::filesystem::path& path, const std::string& reason) {
-  throw Error(ExitStatus::failed,
-              fmt::format("the recording {} can't be used: {}", path.string(), reason), kRunAgain);
-}
-
-MappedFile map_recording(const std::filesystem::path& path) {
-  try {
-    return MappedFile(path);
-  } catch (const Error& error) {
-    fail_with(path, error.what());
-  }
-}
 
 std::string hex(std::span<const std::uint8_t> bytes) {
   std::string text;
@@ -60,42 +46,6 @@ class Cursor {
 
 }  // namespace
 
-void Recording::fail(const char* reason) const {
-  fail_with(file_.path(), reason);
-}
-
-Recording::Recording(const std::filesystem::path& path) : file_(map_recording(path)) {
-  Cursor cursor(file_.bytes());
-  if (!cursor.take(header_) ||
-      std::memcmp(header_.magic, recording::kMagic, sizeof header_.magic) != 0) {
-    fail("it is not a recording");
-  }
-  if (header_.version != recording::kVersion) fail("it is of another version of the agent");
-  auto bytes = cursor.rest();
-  for (bool ended = false; !ended;) {
-    Cursor at(bytes);
-    recording::SectionHeader section{};
-    if (!at.take(section)) fail("it is truncated");
-    bytes = at.rest();
-    const std::uint64_t padding = (8 - section.size % 8) % 8;
-    if (section.size > bytes.size() || padding > bytes.size() - section.size) {
-      fail("it is truncated");
-    }
-    ended = section.kind == recording::SectionKind::end;
-    read_section(section.kind, bytes.first(section.size));
-    bytes = bytes.subspan(section.size + padding);
-  }
-  std::vector<PlacedProbes>& probes = texts_.probes;
-  std::ranges::sort(probes, {}, &PlacedProbes::first_id);
-  for (std::size_t i = 0; i < probes.size(); ++i) {
-    const std::uint64_t end = std::uint64_t{probes[i].first_id} + probes[i].count;
-    const std::uint64_t limit =
-        i + 1 < probes.size() ? probes[i + 1].first_id : recording::kFirstPythonEvent;
-    if (end > limit) fail("its probes overlap");
-  }
-  check_events();
-}
-
 void ModuleList::add(LoadedModule module) {
   const LoadedModule*& place = by_first_[module.first];
   if (place != nullptr && place->path == module.path && place->last == module.last) return;
@@ -113,7 +63,7 @@ const LoadedModule* ModuleList::at(std::uint64_t address) const {
 bool RecordedTexts::read(recording::SectionKind kind, std::span<const std::byte> bytes) {
   const auto malformed = [](const char* what) {
     throw Error(ExitStatus::failed, fmt::format("the agent's recording is corrupt: {}", what),
-                kRunAgain);
+                "Run the trace again. If it fails again, report it with the output of the target.");
   };
   Cursor cursor(bytes);
   switch (kind) {
@@ -165,9 +115,7 @@ bool RecordedTexts::read(recording::SectionKind kind, std::span<const std::byte>
       op_records[raw.id].assign(reinterpret_cast<const char*>(text.data()), text.size());
       return true;
     }
-    case recording::SectionKind::thread:
     case recording::SectionKind::initial_stack:
-    case recording::SectionKind::end:
       break;
   }
   return false;
@@ -208,75 +156,6 @@ void note_missing_python(nlohmann::json& meta, std::uint32_t missing) {
         "optrace cannot detect.",
         times == 1 ? std::string("a thread") : fmt::format("threads, {} times,", times)));
   }
-}
-
-void Recording::read_section(recording::SectionKind kind, std::span<const std::byte> bytes) {
-  if (texts_.read(kind, bytes) || kind == recording::SectionKind::end) return;
-  if (kind != recording::SectionKind::thread) fail("a section is of an unknown kind");
-  read_thread(bytes);
-}
-
-void Recording::read_thread(std::span<const std::byte> bytes) {
-  Cursor cursor(bytes);
-  recording::Thread raw{};
-  if (!cursor.take(raw)) fail("a thread is malformed");
-  const auto rest = cursor.rest();
-  const std::uint64_t most_frames = rest.size() / sizeof(recording::InitialFrame);
-  const std::uint64_t most_events = rest.size() / sizeof(recording::Event);
-  if (raw.initial_count > most_frames || raw.event_count > most_events ||
-      raw.initial_count * sizeof(recording::InitialFrame) +
-              raw.event_count * sizeof(recording::Event) !=
-          rest.size()) {
-    fail("a thread is malformed");
-  }
-  const auto initial = rest.first(raw.initial_count * sizeof(recording::InitialFrame));
-  threads_.push_back({raw.id, raw.lost, Array<recording::InitialFrame>(initial),
-                      Array<recording::Event>(rest.subspan(initial.size()))});
-}
-
-void Recording::check_events() const {
-  for (const Thread& thread : threads_) {
-    for (std::size_t i = 0; i < thread.events.size(); ++i) {
-      const recording::Event event = thread.events[i];
-      if (recording::is_caller(event.id)) continue;
-      if (event.id > recording::kLastKind) fail("an event is of an unknown kind");
-      if (event.id >= recording::kFirstPythonEvent && !of_python(event)) {
-        if (event.id != recording::kArguments && event.id != recording::kReturnedValue &&
-            event.line != 0 && event.line >= texts_.op_records.size()) {
-          fail("an event names an unknown op record");
-        }
-        continue;
-      }
-      if (event.id >= recording::kFirstPythonEvent) {
-        if (event.return_address >= texts_.python_functions.size()) {
-          fail("an event names an unknown Python function");
-        }
-        continue;
-      }
-      const auto after =
-          std::ranges::upper_bound(texts_.probes, event.id, {}, &PlacedProbes::first_id);
-      if (after == texts_.probes.begin() ||
-          event.id - std::prev(after)->first_id >= std::prev(after)->count) {
-        fail("an event names an unknown probe");
-      }
-    }
-  }
-}
-
-std::uint64_t Recording::nanoseconds(std::uint64_t ticks) const {
-  if (ticks <= header_.start_ticks) return 0;
-  const double span_ticks = header_.stop_ticks > header_.start_ticks
-                                ? static_cast<double>(header_.stop_ticks - header_.start_ticks)
-                                : 1.0;
-  const double span_nanoseconds =
-      header_.stop_nanoseconds > header_.start_nanoseconds
-          ? static_cast<double>(header_.stop_nanoseconds - header_.start_nanoseconds)
-          : 0.0;
-  const double result =
-      static_cast<double>(ticks - header_.start_ticks) / span_ticks * span_nanoseconds;
-  // A wrong time-stamp counter must not overflow the conversion.
-  constexpr double kMax = 9e18;
-  return static_cast<std::uint64_t>(std::min(result, kMax));
 }
 
 }  // namespace optrace

@@ -2,15 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <filesystem>
 #include <list>
 #include <map>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "platform/files/mapped_file.h"
 #include "target/interface/recording_format.h"
 #include "tracer/trace/python_positions.h"
 #include "tracer/trace/trace.h"
@@ -53,7 +50,7 @@ struct PlacedProbes {
   std::string plan_path;
 };
 
-/// The sections that occur both in a recording and in a region's arena.
+/// What the sections of a region's arena contain, apart from initial stacks.
 struct RecordedTexts {
   ModuleList modules;
   std::vector<PlacedProbes> probes;
@@ -83,62 +80,5 @@ std::string positions_warning();
 /// Adds the agent's report of missing Python events (RegionHeader::python_missing) to a trace's
 /// meta, which is an object with an array of warnings.
 void note_missing_python(nlohmann::json& meta, std::uint32_t missing);
-
-/// The agent's raw recording (agent/recording_format.h). All its sizes and ids are validated.
-class Recording {
- public:
-  /// Records in the file, copied out one at a time because they are not aligned.
-  template <typename T>
-  class Array {
-   public:
-    Array() = default;
-    explicit Array(std::span<const std::byte> bytes) : bytes_(bytes) {}
-    std::size_t size() const { return bytes_.size() / sizeof(T); }
-    T operator[](std::size_t index) const {
-      T value;
-      std::memcpy(&value, bytes_.data() + index * sizeof(T), sizeof(T));
-      return value;
-    }
-
-   private:
-    std::span<const std::byte> bytes_;
-  };
-  struct Thread {
-    std::uint64_t id = 0;
-    std::uint64_t lost = 0;
-    Array<recording::InitialFrame> initial;  ///< Innermost first.
-    Array<recording::Event> events;
-  };
-
-  /// Throws Error(failed) if the file is absent, is not a recording, is truncated, or is corrupt.
-  explicit Recording(const std::filesystem::path& path);
-
-  const ModuleList& modules() const { return texts_.modules; }
-  /// Sorted by first id.
-  const std::vector<PlacedProbes>& probes() const { return texts_.probes; }
-  const std::vector<PythonFunction>& python_functions() const { return texts_.python_functions; }
-  const std::vector<Thread>& threads() const { return threads_; }
-  const std::vector<std::string>& op_records() const { return texts_.op_records; }
-  std::uint32_t python_missing() const { return header_.python_missing; }
-  /// The recording's own; the reader of its events modifies it.
-  PythonPositions& positions() { return texts_.positions; }
-
-  /// Returns the start in nanoseconds of CLOCK_MONOTONIC.
-  std::uint64_t start_nanoseconds() const { return header_.start_nanoseconds; }
-
-  /// Converts a time-stamp counter's value to nanoseconds since recording started.
-  std::uint64_t nanoseconds(std::uint64_t ticks) const;
-
- private:
-  void read_section(recording::SectionKind kind, std::span<const std::byte> bytes);
-  void read_thread(std::span<const std::byte> bytes);
-  void check_events() const;
-  [[noreturn]] void fail(const char* reason) const;
-
-  MappedFile file_;
-  recording::Header header_{};
-  RecordedTexts texts_;
-  std::vector<Thread> threads_;
-};
 
 }  // namespace optrace

@@ -42,9 +42,9 @@ __attribute__((visibility("hidden"))) std::uint32_t optrace_agent_count_return(s
 // use (-fipa-ra), and some functions branch to their own entry. No instruction before `lahf`
 // changes flags. The event slot is taken with a compare-and-exchange, so a signal handler that hits
 // probes between any two instructions loses no event. It needs no lock prefix, because only a
-// handler on the same thread can interfere. Until the event is read, `line` contains the number of
-// the recording. From it and from the time, which is written last, read_slot() recognizes events. A
-// return address that is not known to be in a function with a probe is passed to callers.cpp first.
+// handler on the same thread can interfere. `line` contains the number of the
+// recording. The time is written last; a slot without one is not an event yet. A return address
+// that is not known to be in a function with a probe is passed to callers.cpp first.
 static_assert(offsetof(ThreadBuffer, cursor) == 0 && offsetof(ThreadBuffer, round) == 8);
 static_assert(offsetof(Event, id) == 0 && offsetof(Event, line) == 4 &&
               offsetof(Event, stack_pointer) == 8 && offsetof(Event, return_address) == 16 &&
@@ -255,15 +255,10 @@ bool has_room(const ThreadBuffer& buffer, std::uint32_t round) {
   return buffer.round == round && buffer.cursor % kChunkSize != 0;
 }
 
-// In the agent's own region, lost events are counted in the thread's last chunk. In a shared one,
-// that chunk may already belong to the reader, so they are counted for all threads together until
-// the thread gets another chunk.
+// The thread's last chunk may already belong to the reader, so lost events are counted for all
+// threads together until the thread gets another chunk.
 void count_lost(Region& region, ThreadBuffer& buffer) {
   __atomic_fetch_add(&region.lost, 1, __ATOMIC_RELAXED);
-  if (!region.shared && buffer.chunk != nullptr) {
-    ++buffer.chunk->lost;
-    return;
-  }
   __atomic_fetch_add(&region.header->lost, 1, __ATOMIC_RELAXED);
   ++buffer.lost;
 }
@@ -309,7 +304,7 @@ void let_go(ChunkHeader* header, std::uint32_t thread, ChunkState state) {
 // owns it can determine that nothing is being written to it.
 void seal_chunk(const Region& region, ThreadBuffer& buffer, std::uint32_t thread) {
   const std::uint64_t at = address_of(buffer.chunk);
-  if (region.shared && at >= region.chunks && at < region.chunks + region.capacity * kChunkSize) {
+  if (at >= region.chunks && at < region.chunks + region.capacity * kChunkSize) {
     let_go(buffer.chunk, thread, ChunkState::sealed);
     buffer.chunk = nullptr;
   }
@@ -335,16 +330,6 @@ void adopt_round(ThreadBuffer& buffer, std::uint32_t round) {
 
 // Takes ownership of a chunk. Returns null if none is free.
 ChunkHeader* take_chunk(Region& region, std::uint32_t thread, std::uint64_t& order) {
-  if (!region.shared) {
-    order = __atomic_fetch_add(&region.taken, 1, __ATOMIC_ACQ_REL);
-    if (order >= region.capacity) {
-      return nullptr;
-    }
-    ChunkHeader* const header = region.chunk(static_cast<std::uint32_t>(order));
-    header->state = number_of(ChunkState::owned);
-    header->thread = thread;
-    return header;
-  }
   // The first free chunk: memory that was used not long ago is still in the processor's caches.
   for (std::uint32_t i = 0; i < region.capacity; ++i) {
     ChunkHeader* const header = region.chunk(i);
@@ -420,9 +405,6 @@ void seal_chunks_of_ended_threads(const Region& region) {
 
 // Returns true if a thread has waited without success and nothing has changed since.
 bool is_hopeless(const Region& region) {
-  if (!region.shared) {
-    return load(region.taken) >= region.capacity;
-  }
   const auto gave_up = static_cast<GaveUp>(load(region.gave_up));
   if (gave_up == GaveUp::no || load(region.header->freed) != load(region.gave_up_freed)) {
     return false;
@@ -510,31 +492,10 @@ std::uint32_t running_round() {
              : __atomic_load_n(&optrace_agent_switch->round, __ATOMIC_ACQUIRE);
 }
 
-std::uint32_t last_started_round() {
-  return last_round;
-}
-
 void end_round() {
   if (optrace_agent_switch != nullptr) {
     __atomic_store_n(&optrace_agent_switch->round, 0, __ATOMIC_RELEASE);
   }
-}
-
-bool read_slot(const Event& slot, std::uint64_t start_ticks, std::uint64_t stop_ticks,
-               Event& event) {
-  // Read the time first: if it is within the recording, the rest is complete and is no longer
-  // written to.
-  const std::uint64_t ticks = load(slot.ticks);
-  if (ticks < start_ticks || ticks > stop_ticks) {
-    return false;
-  }
-  event = slot;
-  const bool of_probe = event.id < recording::kFirstPythonEvent;
-  if (of_probe && event.line != last_round) {
-    return false;  // From an earlier recording, or from a thread that finished its event late.
-  }
-  event.line = of_probe ? 0 : event.line;
-  return true;
 }
 
 ThreadBuffer& thread_buffer() {
@@ -601,7 +562,7 @@ Event* optrace_agent_refill(std::uint32_t round) {
     slot = take_from_chunk(buffer, round);
     slot = slot == nullptr && running_round() == round ? change_chunk(region, buffer, round) : slot;
   }
-  if (slot == nullptr && region.shared && !is_hopeless(region)) {
+  if (slot == nullptr && !is_hopeless(region)) {
     slot = wait_for_chunk(region, buffer, round);
   }
   if (slot == nullptr && running_round() == round) {

@@ -24,7 +24,7 @@ struct ThreadBuffer {
   std::uint32_t round;   ///< Number of the recording that the other fields belong to; initially 0.
   std::uint32_t first;   ///< As in ChunkHeader, once `chunks` is not 0.
   std::uint32_t chunks;  ///< Number of chunks taken; only zero or non-zero matters.
-  std::uint32_t lost;    ///< Lost events since its last chunk, in a shared region.
+  std::uint32_t lost;    ///< Lost events since its last chunk.
   recording::ChunkHeader* chunk;  ///< The thread's chunk; null: none, or already sealed.
   // The following are set once Python's profile function has run on the thread.
   /// Address of the interpreter's pointer to the current thread state.
@@ -73,19 +73,11 @@ std::uint32_t next_round();
 /// Makes probes record into the current region.
 void begin_round();
 
-/// Returns the number of the recording that was started last, or 0.
-std::uint32_t last_started_round();
-
 /// Returns the number of the current recording, or 0.
 std::uint32_t running_round();
 
 /// Ends the recording in this process. A thread that is in a probe may still finish its event.
 void end_round();
-
-/// Copies an event of the last recording, which must be over. Returns false if the slot does not
-/// contain an event with a time in [start, stop].
-bool read_slot(const recording::Event& slot, std::uint64_t start_ticks, std::uint64_t stop_ticks,
-               recording::Event& event);
 
 /// Between these two calls, the calling thread records nothing. The first function returns the
 /// argument for the second.

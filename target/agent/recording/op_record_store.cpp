@@ -114,7 +114,7 @@ bool keep_op_record(std::uint32_t id, const char* text, std::uint64_t size) {
   }
   // Either a concurrent put_op_records sees the record, or this call sees its region.
   Region* const region = current_region();
-  return region == nullptr || !region->shared || !region_is_usable() || put(*region, *record);
+  return !region_is_usable() || put(*region, *record);
 }
 
 void forget_op_records() {
@@ -126,12 +126,6 @@ void forget_op_records() {
     }
   }
   closed = false;
-}
-
-void for_each_op_record(VisitOpRecord visit, void* argument) {
-  for (const Record* record = last.load(); record != nullptr; record = record->next) {
-    visit(record->header, record->text(), record->size, argument);
-  }
 }
 
 void put_op_records(Region& region) {

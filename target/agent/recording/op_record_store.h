@@ -12,18 +12,14 @@ namespace optrace::agent {
 /// Returns an id that no other record has.
 std::uint32_t new_op_record();
 
-/// Stores a record and writes it to the current region if that is shared. Returns false if there is
+/// Stores a record and writes it to the current region. Returns false if there is
 /// no room. Any number of threads may call it at once.
 bool keep_op_record(std::uint32_t id, const char* text, std::uint64_t size);
 
-/// Writes all stored records to a shared region.
+/// Writes all stored records to a region.
 void put_op_records(Region& region);
 
 /// Removes all records. No thread may be reading them. Ids are not reused.
 void forget_op_records();
-
-using VisitOpRecord = void (*)(const recording::OpRecord& record, const char* text,
-                               std::uint64_t size, void* argument);
-void for_each_op_record(VisitOpRecord visit, void* argument);
 
 }  // namespace optrace::agent

@@ -111,7 +111,7 @@ void begin_python_call(std::uint32_t round, const PythonCall& call, std::uint64_
   place.loop = optrace_agent_loop_around(slot, frame_pointer);
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   ++stack->size;
-  if (every_call || !current_region()->shared) {
+  if (every_call) {
     optrace_agent_record_python(slot, frame_pointer, round);
   }
 }

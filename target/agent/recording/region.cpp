@@ -19,21 +19,15 @@ using recording::kChunkSize;
 using recording::RegionHeader;
 using recording::SectionHeader;
 
-constexpr std::uint64_t kPrivateSize = 1ULL << 30;  // Of the chunks.
-constexpr std::uint64_t kSmallestShared = 1ULL << 20;
-constexpr std::uint64_t kMaxSharedSize = 1ULL << 40;
-// The arena is half of a shared region: the Python functions that torch.compile calls take more
+constexpr std::uint64_t kSmallest = 1ULL << 20;
+constexpr std::uint64_t kLargest = 1ULL << 40;
+// The arena is half of a region: the Python functions that torch.compile calls take more
 // than 6 MiB of it.
 constexpr std::uint64_t kArenaShare = 2;
-// 16 MiB are kept for the next recording, because allocating memory costs more than writing to it.
-constexpr std::uint32_t kKeptChunks = 256;
 constexpr std::uint64_t kHeaderSize = kChunkSize;
-// Address space in bytes; memory is allocated when it is written to. With this size, the chunks
-// begin at a huge page.
-constexpr std::uint64_t kPrivateArena = (64ULL << 20) - kHeaderSize;
 static_assert(sizeof(RegionHeader) <= kHeaderSize);
 
-// Address space for shared regions, two of which are used in turn. A thread delayed in a probe
+// Address space for regions, two of which are used in turn. A thread delayed in a probe
 // since an earlier recording then writes its event to unused memory, not to unmapped memory or the
 // next region.
 struct Reservation {
@@ -43,7 +37,6 @@ struct Reservation {
   Region region;
 };
 
-Region private_region;
 Reservation reservations[2];
 std::uint32_t next_reservation = 0;
 Region* current = nullptr;
@@ -53,7 +46,7 @@ void* as_memory(std::uint64_t address) {
   return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
 }
 
-std::uint64_t map_private(std::uint64_t size, std::uint64_t alignment) {
+std::uint64_t reserve(std::uint64_t size, std::uint64_t alignment) {
   void* const memory = mmap(nullptr, size + alignment, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) {
@@ -64,15 +57,13 @@ std::uint64_t map_private(std::uint64_t size, std::uint64_t alignment) {
 }
 
 // Initializes the region in new, zero-filled memory.
-void lay_out(Region& region, std::uint64_t base, std::uint64_t arena_size, std::uint64_t capacity,
-             bool shared) {
+void lay_out(Region& region, std::uint64_t base, std::uint64_t arena_size, std::uint64_t capacity) {
   region = Region{};
   region.header = static_cast<RegionHeader*>(as_memory(base));
   region.arena = base + kHeaderSize;
   region.arena_size = arena_size;
   region.chunks = region.arena + arena_size;
   region.capacity = static_cast<std::uint32_t>(capacity);
-  region.shared = shared;
   region.process = getpid();
   region.serial = ++last_serial;
   RegionHeader& header = *region.header;
@@ -90,7 +81,7 @@ void make_current(Region* region) {
   __atomic_store_n(&current, region, __ATOMIC_SEQ_CST);
 }
 
-void forget_shared(Reservation& reservation) {
+void unmap(Reservation& reservation) {
   if (!reservation.mapped) {
     return;
   }
@@ -100,28 +91,17 @@ void forget_shared(Reservation& reservation) {
   reservation.mapped = memory == MAP_FAILED;
 }
 
-void forget_all_shared() {
+void unmap_all() {
   for (Reservation& reservation : reservations) {
-    forget_shared(reservation);
-  }
-}
-
-void zero_taken_chunks(const Region& region) {
-  const std::uint32_t taken = region.chunks_taken();
-  const std::uint32_t kept = taken < kKeptChunks ? taken : kKeptChunks;
-  for (std::uint32_t i = 0; i < kept; ++i) {
-    std::memset(region.chunk(i), 0, kChunkSize);
-  }
-  if (taken > kept) {
-    madvise(region.chunk(kept), (taken - kept) * kChunkSize, MADV_DONTNEED);
+    unmap(reservation);
   }
 }
 
 // Maps the file at the reservation's addresses, enlarging the reservation first if necessary.
-int map_shared(Reservation& reservation, int fd, std::uint64_t size) {
-  forget_shared(reservation);
+int map_region(Reservation& reservation, int fd, std::uint64_t size) {
+  unmap(reservation);
   if (reservation.size < size) {
-    const std::uint64_t base = map_private(size, kChunkSize);
+    const std::uint64_t base = reserve(size, kChunkSize);
     if (base == 0) {
       return -ENOMEM;
     }
@@ -151,36 +131,9 @@ void note_met_module() {
   }
 }
 
-bool use_private_region() {
-  Region& region = private_region;
-  // After a fork, the memory is all zeros.
-  if (region.capacity != 0 && region.process != getpid()) {
-    lay_out(region, reinterpret_cast<std::uint64_t>(region.header), kPrivateArena, region.capacity,
-            false);
-  }
-  std::uint64_t wanted = kPrivateSize / kChunkSize;
-  static_assert(kPrivateSize / kChunkSize < kNoChunk);
-  // Fewer chunks if address space is limited.
-  for (; region.capacity == 0 && wanted > 0; wanted /= 2) {
-    const std::uint64_t size = kHeaderSize + kPrivateArena + wanted * kChunkSize;
-    const std::uint64_t base = map_private(size, kHugePage);
-    if (base != 0) {
-      madvise(as_memory(base), size, MADV_WIPEONFORK);
-      lay_out(region, base, kPrivateArena, wanted, false);
-      madvise(region.chunk(0), wanted * kChunkSize, MADV_HUGEPAGE);
-    }
-  }
-  if (region.capacity == 0) {
-    return false;
-  }
-  make_current(&region);
-  forget_all_shared();
-  return true;
-}
-
-int use_shared_region(int fd, std::uint64_t bytes) {
+int use_region(int fd, std::uint64_t bytes) {
   const std::uint64_t size = bytes & ~(kChunkSize - 1);
-  if (size < kSmallestShared || size > kMaxSharedSize) {
+  if (size < kSmallest || size > kLargest) {
     return -EINVAL;
   }
   struct stat about = {};
@@ -195,50 +148,28 @@ int use_shared_region(int fd, std::uint64_t bytes) {
   // Where supported: writing beyond the end of a truncated file would kill the process.
   fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK);
   Reservation& reservation = reservations[next_reservation];
-  const int result = map_shared(reservation, fd, size);
+  const int result = map_region(reservation, fd, size);
   if (result != 0) {
     return result;
   }
   next_reservation = 1 - next_reservation;
   const std::uint64_t arena = size / kArenaShare & ~(kChunkSize - 1);
-  lay_out(reservation.region, reservation.base, arena, (size - arena - kHeaderSize) / kChunkSize,
-          true);
+  lay_out(reservation.region, reservation.base, arena, (size - arena - kHeaderSize) / kChunkSize);
   make_current(&reservation.region);
-  forget_shared(reservations[next_reservation]);
+  unmap(reservations[next_reservation]);
   return 0;
 }
 
-void drop_shared_region() {
-  if (current != nullptr && current->shared) {
+void drop_region() {
+  if (current != nullptr) {
     current->process = 0;  // Not owned by any process.
   }
-  forget_all_shared();
+  unmap_all();
 }
 
 bool region_is_usable() {
   const Region* const region = current_region();
   return region != nullptr && region->process == getpid();
-}
-
-void clear_region(Region& region) {
-  zero_taken_chunks(region);
-  const std::uint64_t used = std::min(page_ceiling(region.arena_used), region.arena_size);
-  madvise(as_memory(region.arena), used, MADV_DONTNEED);
-  __atomic_store_n(&region.taken, 0, __ATOMIC_RELEASE);
-  __atomic_store_n(&region.populated, 0, __ATOMIC_RELEASE);
-  __atomic_store_n(&region.lost, 0, __ATOMIC_RELAXED);
-  __atomic_store_n(&region.arena_used, 0, __ATOMIC_RELEASE);
-  region.header->arena_used = 0;
-  region.header->arena_lost = 0;
-  region.header->lost = 0;
-  region.serial = ++last_serial;
-}
-
-void release_region() {
-  if (private_region.capacity != 0 && private_region.process == getpid()) {
-    clear_region(private_region);
-    madvise(private_region.chunk(0), private_region.capacity * kChunkSize, MADV_DONTNEED);
-  }
 }
 
 void* begin_section(Region& region, std::uint64_t size) {

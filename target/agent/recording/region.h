@@ -6,11 +6,9 @@
 
 namespace optrace::agent {
 
-// Memory for a recording, laid out as in recording_format.h. It belongs to the agent or is shared
-// with a reader. The agent relies on nothing that it reads from there, because a reader may
-// overwrite it; its own state is in a Region, which is in the agent's memory.
-
-constexpr std::uint32_t kNoChunk = 0xFFFFFFFF;
+// Memory for a recording, laid out as in recording_format.h and shared with a reader. The agent
+// relies on nothing that it reads from there, because a reader may overwrite it; its own state is
+// in a Region, which is in the agent's memory.
 
 struct Region {
   recording::RegionHeader* header = nullptr;
@@ -18,10 +16,8 @@ struct Region {
   std::uint64_t arena_size = 0;  ///< Size of the arena in bytes.
   std::uint64_t chunks = 0;      ///< Address of the first chunk, a multiple of kChunkSize.
   std::uint32_t capacity = 0;    ///< Number of chunks; 0: no memory.
-  /// True if chunks are returned by a reader; otherwise each is used once.
-  bool shared = false;
-  std::int32_t process = 0;  ///< Owner; a forked child must not use its parent's region.
-  std::uint32_t serial = 0;  ///< Identifies the content; changes when the arena is emptied.
+  std::int32_t process = 0;      ///< Owner; a forked child must not use its parent's region.
+  std::uint32_t serial = 0;      ///< Identifies the region.
 
   // Accessed atomically.
   std::uint64_t arena_used = 0;
@@ -40,10 +36,6 @@ struct Region {
     // NOLINTNEXTLINE(performance-no-int-to-ptr)
     return reinterpret_cast<recording::ChunkHeader*>(chunks + index * recording::kChunkSize);
   }
-  std::uint32_t chunks_taken() const {
-    const std::uint64_t count = __atomic_load_n(&taken, __ATOMIC_ACQUIRE);
-    return count < capacity ? static_cast<std::uint32_t>(count) : capacity;
-  }
 };
 
 inline recording::Event* events_of(recording::ChunkHeader* header) {
@@ -56,24 +48,15 @@ Region* current_region();
 /// Notes that the next event may refer to a module that was loaded since put_new_modules().
 void note_met_module();
 
-/// Makes the agent's own region the current one. Returns false if memory can't be allocated.
-bool use_private_region();
-
 /// Makes the file at least `bytes` long, creates a region in its first `bytes` and makes it the
 /// current one. Returns 0 or -errno.
-int use_shared_region(int fd, std::uint64_t bytes);
+int use_region(int fd, std::uint64_t bytes);
 
-/// Frees a shared region's memory; a recording then needs a new region.
-void drop_shared_region();
+/// Frees the region's memory; a recording then needs a new region.
+void drop_region();
 
 /// Returns true if the calling process may record into the current region.
 bool region_is_usable();
-
-/// Empties the agent's own region. Frees most of its memory but keeps the address range.
-void clear_region(Region& region);
-
-/// Frees the memory of the agent's own region.
-void release_region();
 
 /// Returns zero-filled space for a section of `size` bytes in the arena, or null if there is none.
 /// Signals must stay blocked until the section is complete. Several threads may call it at once.

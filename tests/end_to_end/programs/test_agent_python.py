@@ -39,44 +39,56 @@ def line_at(table, first_line, minor_version, offset):
     return line
 
 
-def sections(path):
-    """Yields the sections of a raw recording (target/interface/
-    recording_format.h), each with its kind."""
-    data = path.read_bytes()
-    kind, at = None, 48
-    while at < len(data):
-        kind, _, size = struct.unpack_from("<IIQ", data, at)
-        yield kind, data[at + 16:at + 16 + size]
+CHUNK = 64 << 10
+
+
+def sections(region):
+    """Yields the sections of a region (target/interface/recording_format.h), each with its kind."""
+    at, = struct.unpack_from("<Q", region, 24)
+    used, = struct.unpack_from("<Q", region, 88)
+    end = at + used
+    while at < end:
+        kind, _, size = struct.unpack_from("<IIQ", region, at)
+        yield kind, region[at + 16:at + 16 + size]
         at += 16 + (size + 7) // 8 * 8
-    assert kind == 5, "the recording is truncated"
+
+
+def events_by_thread(region):
+    """Returns the events of each thread that has recorded into a region."""
+    begin, count = struct.unpack_from("<QI", region, 40)
+    chunks = [region[at:at + CHUNK] for at in range(begin, begin + count * CHUNK, CHUNK)]
+    taken = [chunk for chunk in chunks if struct.unpack_from("<I", chunk)[0] != 0]
+    threads = {}
+    for chunk in sorted(taken, key=lambda chunk: struct.unpack_from("<Q", chunk, 8)):
+        _, thread, _, lost, _, first = struct.unpack_from("<IIQQII", chunk)
+        assert lost == 0
+        threads.setdefault((thread, first), []).extend(
+            event for event in struct.iter_unpack("<IIQQQ", chunk[32:]) if event[-1] != 0)
+    return list(threads.values())
 
 
 def python_events(path):
-    """Returns the Python events of the only thread in a raw recording. A record is an event with
-    its text as the name."""
+    """Returns the Python events of a recording, by thread. A record is an event with its text as
+    the name."""
+    region = path.read_bytes()
     functions, events = [], []
     tables = []  # Per function: line table, first line, minor version of Python.
     records = {struct.unpack_from("<I", section)[0]: section[8:].decode()
-               for kind, section in sections(path) if kind == 6}
-    for kind, section in sections(path):
+               for kind, section in sections(region) if kind == 6}
+    for kind, section in sections(region):
         if kind == 3:
             first, name, file, table, minor, _ = struct.unpack_from("<IIIIII", section)
             functions.append((section[24:24 + name].decode(),
                               section[24 + name:24 + name + file].decode()))
             tables.append((section[24 + name + file:24 + name + file + table], first, minor))
-        elif kind == 4:
-            _, lost, frames, count = struct.unpack_from("<QQQQ", section)
-            assert lost == 0
-            position = 0
-            for i in range(count):
-                event, line, _, function, _ = struct.unpack_from("<IIQQQ", section,
-                                                                 32 + 24 * frames + 32 * i)
-                if event == PYTHON_POSITION:
-                    position = line_at(*tables[function], line)
-                    continue
-                if event == CALL_RECORD:
-                    events.append(Event("record", records[line], "", position))
-                    continue
+    for recorded_events in events_by_thread(region):
+        position = 0
+        for event, line, _, function, _ in recorded_events:
+            if event == PYTHON_POSITION:
+                position = line_at(*tables[function], line)
+            elif event == CALL_RECORD:
+                events.append(Event("record", records[line], "", position))
+            else:
                 events.append(Event(*[KINDS[event], *functions[function], line or position]))
     return events
 
@@ -180,7 +192,7 @@ def test_the_programs_own_profilers_see_what_they_see_untraced(
         if scene not in ("heard_of", "in_threads", "in_all_threads", "one_after_the_other"):
             assert "__main__.after" in own, scene
     # The agent finds that its profile function was removed, sets it again and reports this.
-    assert struct.unpack_from("<I", recording.read_bytes(), 12) == (1,)
+    assert struct.unpack_from("<I", recording.read_bytes(), 156) == (1,)
     assert "__main__.during" in names[names.index("__main__.taken_away"):]
 
 

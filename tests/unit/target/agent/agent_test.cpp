@@ -1,7 +1,6 @@
 #include "target/interface/agent.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -17,14 +16,13 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <link.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -152,17 +150,26 @@ std::string text_of(const void* address) {
   return std::string(live_text_of(address));
 }
 
-std::string write_recording() {
-  char name[] = "/tmp/optrace-recording-XXXXXX";
-  const int file = mkstemp(name);
-  REQUIRE(file >= 0);
-  unlink(name);
-  const int result = agent().write(file);
-  CHECK(result == 0);
-  std::string bytes(static_cast<std::size_t>(lseek(file, 0, SEEK_END)), '\0');
-  REQUIRE(pread(file, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
-  close(file);
-  return bytes;
+// The region of the last start_recording(); -1: none.
+int recorded_file = -1;
+
+// Starts a recording into a region that nothing reads while the test runs.
+int start_recording(std::uint64_t size = std::uint64_t{64} << 20) {
+  close(recorded_file);
+  recorded_file = memfd_create("recording", MFD_CLOEXEC);
+  REQUIRE(recorded_file >= 0);
+  const int shared = agent().share(recorded_file, size);
+  return shared != 0 ? shared : agent().start();
+}
+
+// Returns the recording of the last start_recording(), which must be over.
+RawRecording recorded() {
+  const auto size = static_cast<std::size_t>(lseek(recorded_file, 0, SEEK_END));
+  void* const memory = mmap(nullptr, size, PROT_READ, MAP_SHARED, recorded_file, 0);
+  REQUIRE(memory != MAP_FAILED);
+  RawRecording raw({static_cast<const char*>(memory), size});
+  munmap(memory, size);
+  return raw;
 }
 
 // Stops recording and removes all probes when destroyed, so also if a test fails.
@@ -170,6 +177,8 @@ struct ProbesGoAtTheEnd {
   ~ProbesGoAtTheEnd() {
     agent().stop();
     agent().remove();
+    agent().share(-1, 0);
+    close(std::exchange(recorded_file, -1));
   }
 };
 
@@ -253,32 +262,28 @@ TEST_CASE("both kinds of probe record every entry and change nothing else") {
   CHECK(text_of(as_pointer(targets().plain)) != text_before);
 
   call_all_targets();  // Must not be recorded.
-  REQUIRE(agent().start() == 0);
+  REQUIRE(start_recording() == 0);
   CHECK(agent().start() == -EALREADY);
-  CHECK(agent().write(1) == -EBUSY);
   call_all_targets();
   REQUIRE(agent().stop() == 0);
   CHECK(agent().stop() == -EALREADY);
   call_all_targets();
 
-  const std::string bytes = write_recording();
-  const RawRecording raw(bytes);
-  CHECK(raw.complete);
+  const RawRecording raw = recorded();
   REQUIRE(raw.plans.size() == 1);
   CHECK(raw.plans[0].path == file.path());
   CHECK(raw.plans[0].range.placed == builder.probes.size());
-  CHECK(std::count(raw.modules.begin(), raw.modules.end(), builder.path) == 1);
+  // Modules are listed when recording begins and when it ends.
+  CHECK(std::count(raw.modules.begin(), raw.modules.end(), builder.path) == 2);
   REQUIRE(raw.threads.size() == 1);
-  CHECK(raw.threads[0].header.id == static_cast<std::uint64_t>(gettid()));
-  CHECK(raw.threads[0].header.lost == 0);
+  CHECK(raw.threads[0].id == static_cast<std::uint64_t>(gettid()));
+  CHECK(raw.threads[0].lost == 0);
   CHECK(ids_of(raw) == entries_of_all_targets());
-  CHECK(agent().write(1) == -ENODATA);
 
   const auto& events = raw.threads[0].events;
   for (std::size_t i = 0; i < events.size(); ++i) {
     CHECK(events[i].ticks >= raw.header.start_ticks);
     CHECK(events[i].ticks <= raw.header.stop_ticks);
-    CHECK(events[i].line == 0);
     CHECK((i == 0 || events[i].ticks >= events[i - 1].ticks));
   }
   // target_call_first calls target_plain: the return address is after the original call.
@@ -307,7 +312,7 @@ TEST_CASE("a probe preserves every register, the red zone and the flags") {
   const PlanFile file(builder);
   REQUIRE(agent().place(file.path(), use_jumps ? 1 : 0) > 0);
   if (recording) {
-    REQUIRE(agent().start() == 0);
+    REQUIRE(start_recording() == 0);
   }
   // Every combination of CF PF AF ZF SF OF, often enough to fill several chunks.
   for (int round = 0; round < 100; ++round) {
@@ -328,15 +333,14 @@ TEST_CASE("a probe that is to record arguments does, and no other") {
   const PlanFile file(builder);
   REQUIRE(agent().place(file.path(), use_jumps ? 1 : 0) > 0);
   auto* const plain = symbol<int(int, const void*)>(targets().library, "target_plain");
-  REQUIRE(agent().start() == 0);
+  REQUIRE(start_recording() == 0);
   constexpr int kCalls = 3000;  // Several chunks.
   for (int i = 0; i < kCalls; ++i) {
     REQUIRE(plain(i, &builder) == i + 1);
     targets().nothing();
   }
   REQUIRE(agent().stop() == 0);
-  const std::string bytes = write_recording();
-  const RawRecording raw(bytes);
+  const RawRecording raw = recorded();
   const auto own = std::find_if(raw.plans.begin(), raw.plans.end(),
                                 [&](const auto& plan) { return plan.path == file.path(); });
   REQUIRE(own != raw.plans.end());
@@ -368,14 +372,13 @@ TEST_CASE("a return probe records what the call returned, up to the limit") {
   REQUIRE(agent().return_limit(limit) == 0);
   REQUIRE(agent().place(file.path(), use_jumps ? 1 : 0) == static_cast<int>(builder.probes.size()));
   targets().call_first(0);  // Must not be recorded.
-  REQUIRE(agent().start() == 0);
+  REQUIRE(start_recording() == 0);
   constexpr int kCalls = 10;
   for (int i = 0; i < kCalls; ++i) {
     REQUIRE(targets().call_first(i) == i + 101);
   }
   REQUIRE(agent().stop() == 0);
-  const std::string bytes = write_recording();
-  const RawRecording raw(bytes);
+  const RawRecording raw = recorded();
   std::vector<std::uint64_t> values;
   std::uint64_t slot = 0;
   for (const recording::Event& event : raw.threads.at(0).events) {
@@ -422,15 +425,14 @@ TEST_CASE("a return probe records again where calls come by another path") {
   const PlanFile file(builder);
   REQUIRE(agent().return_limit(kLimit) == 0);
   REQUIRE(agent().place(file.path(), 1) == static_cast<int>(builder.probes.size()));
-  REQUIRE(agent().start() == 0);
+  REQUIRE(start_recording() == 0);
   for (std::size_t path = 1; path <= 6; ++path) {
     for (int i = 0; i < kCalls; ++i) {
       REQUIRE(call_below(path * 256, targets().call_first, i) == i + 101);
     }
   }
   REQUIRE(agent().stop() == 0);
-  const std::string bytes = write_recording();
-  const RawRecording raw(bytes);
+  const RawRecording raw = recorded();
   std::map<std::uint64_t, std::uint32_t> values;
   for (const recording::Event& event : raw.threads.at(0).events) {
     if (event.id == recording::kReturnedValue) ++values[event.stack_pointer];
@@ -444,10 +446,9 @@ TEST_CASE("a return probe records again where calls come by another path") {
 
 TEST_CASE("the initial stack is the live one") {
   const ProbesGoAtTheEnd guard;
-  REQUIRE(agent().start() == 0);
+  REQUIRE(start_recording() == 0);
   REQUIRE(agent().stop() == 0);
-  const std::string bytes = write_recording();
-  const RawRecording raw(bytes);
+  const RawRecording raw = recorded();
   REQUIRE(raw.threads.size() == 1);
   const auto& frames = raw.threads[0].initial;
   REQUIRE(frames.size() > 3);
@@ -468,7 +469,7 @@ TEST_CASE("64 threads record each its own events, also those that have ended") {
   const ProbesGoAtTheEnd guard;
   const PlanFile file(all_targets());
   REQUIRE(agent().place(file.path(), use_jumps ? 1 : 0) > 0);
-  REQUIRE(agent().start() == 0);
+  REQUIRE(start_recording() == 0);
   std::atomic<int> wrong = 0;
   std::vector<std::thread> threads;
   threads.reserve(64);
@@ -484,12 +485,10 @@ TEST_CASE("64 threads record each its own events, also those that have ended") {
   }
   REQUIRE(agent().stop() == 0);
   CHECK(wrong == 0);
-  const std::string bytes = write_recording();
-  const RawRecording raw(bytes);
-  CHECK(raw.complete);
+  const RawRecording raw = recorded();
   std::size_t full = 0;
   for (const auto& thread : raw.threads) {
-    CHECK(thread.header.lost == 0);
+    CHECK(thread.lost == 0);
     if (thread.events.empty()) {
       continue;  // The thread that started the recording.
     }
@@ -582,12 +581,11 @@ TEST_CASE("probes come and go while threads run through them") {
   std::uint64_t events = 0;
   for (int i = 0; i < 40; ++i) {
     REQUIRE(agent().place(file.path(), 0) == 11);
-    REQUIRE(agent().start() == 0);
+    REQUIRE(start_recording() == 0);
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
     REQUIRE(agent().stop() == 0);
     REQUIRE(agent().remove() == 0);
-    const std::string bytes = write_recording();
-    events += RawRecording(bytes).event_count();
+    events += recorded().event_count();
   }
   over = true;
   for (std::thread& thread : threads) {
@@ -604,7 +602,7 @@ TEST_CASE("exceptions pass through probed functions") {
   const ProbesGoAtTheEnd guard;
   const PlanFile file(all_targets());
   REQUIRE(agent().place(file.path(), use_jumps ? 1 : 0) > 0);
-  REQUIRE(agent().start() == 0);
+  REQUIRE(start_recording() == 0);
   int caught = 0;
   for (int i = 0; i < 1000; ++i) {
     try {
@@ -615,8 +613,7 @@ TEST_CASE("exceptions pass through probed functions") {
   }
   REQUIRE(agent().stop() == 0);
   CHECK(caught == 1000);
-  const std::string bytes = write_recording();
-  CHECK(RawRecording(bytes).event_count() == 1000);
+  CHECK(recorded().event_count() == 1000);
 }
 
 TEST_CASE("a forked child records nothing and has no recording") {
@@ -626,12 +623,12 @@ TEST_CASE("a forked child records nothing and has no recording") {
   const std::string text_before = text_of(as_pointer(targets().plain));
   const PlanFile file(all_targets());
   REQUIRE(agent().place(file.path(), 1) > 0);
-  REQUIRE(agent().start() == 0);
+  REQUIRE(start_recording() == 0);
   targets().plain(1);
   const pid_t child = past_libc ? static_cast<pid_t>(syscall(SYS_fork)) : fork();
   if (child == 0) {
     bool good = targets().plain(1) == 2 && agent().stop() == -EALREADY &&
-                agent().write(1) == -ENODATA && agent().remove() == 0;
+                agent().start() == -ENODATA && agent().remove() == 0;
     good = good && text_of(as_pointer(targets().plain)) == text_before;
     _exit(good && targets().plain(1) == 2 ? 0 : 1);
   }
@@ -640,8 +637,7 @@ TEST_CASE("a forked child records nothing and has no recording") {
   CHECK(status == 0);
   targets().plain(1);
   REQUIRE(agent().stop() == 0);
-  const std::string bytes = write_recording();
-  CHECK(RawRecording(bytes).event_count() == 2);
+  CHECK(recorded().event_count() == 2);
 }
 
 TEST_CASE("a child that is forked while probes come and go has none of them") {
@@ -703,7 +699,7 @@ TEST_CASE("a signal handler that enters probed functions loses no event of eithe
   REQUIRE(sigaction(SIGALRM, &action, &before) == 0);
   alarm_calls = 0;
   std::uint64_t calls = 0;
-  REQUIRE(agent().start() == 0);
+  REQUIRE(start_recording(std::uint64_t{2} << 30) == 0);
   const itimerval every_millisecond{{0, 1000}, {0, 1000}};
   REQUIRE(setitimer(ITIMER_REAL, &every_millisecond, nullptr) == 0);
   while (alarm_calls < 2000) {
@@ -716,8 +712,7 @@ TEST_CASE("a signal handler that enters probed functions loses no event of eithe
   setitimer(ITIMER_REAL, &never, nullptr);
   REQUIRE(agent().stop() == 0);
   sigaction(SIGALRM, &before, nullptr);
-  const std::string bytes = write_recording();
-  const RawRecording raw(bytes);
+  const RawRecording raw = recorded();
   CHECK(raw.event_count() == calls + alarm_calls);
   const std::uint32_t plain = raw.plans.at(0).range.first_id;
   const auto& events = raw.threads.at(0).events;
@@ -774,7 +769,7 @@ TEST_CASE("a handler may enter a probed function between any two instructions of
   const std::uint64_t calls = steps_per_call == 1 ? 5 : 500;
   steps = 0;
   step_calls = 0;
-  REQUIRE(agent().start() == 0);
+  REQUIRE(start_recording() == 0);
   for (std::uint64_t i = 0; i < calls; ++i) {
     step_through_plain();
   }
@@ -782,82 +777,7 @@ TEST_CASE("a handler may enter a probed function between any two instructions of
   REQUIRE(agent().remove() == 0);
   sigaction(SIGTRAP, &before, nullptr);
   CHECK(steps > 20 * calls);
-  const std::string bytes = write_recording();
-  CHECK(RawRecording(bytes).event_count() == step_calls + calls);
-}
-
-namespace {
-
-std::uint64_t late_step = 0;  // The step at which the thread waits.
-std::atomic<bool> late_waits = false;
-std::atomic<bool> late_goes_on = false;
-
-void on_step_before_late_event(int, siginfo_t*, void*) {
-  if (++steps != late_step) return;
-  late_waits = true;
-  while (!late_goes_on) sched_yield();
-}
-
-}  // namespace
-
-TEST_CASE("an event may come while the recording is written") {
-  constexpr std::uint64_t kCalls = 1500;  // Enough that the last slot is read after a write.
-  constexpr int kPipeSize = 4096;
-  struct sigaction stepping{};
-  struct sigaction before{};
-  stepping.sa_sigaction = on_step_before_late_event;
-  stepping.sa_flags = SA_SIGINFO;
-  REQUIRE(sigaction(SIGTRAP, &stepping, &before) == 0);
-  const ProbesGoAtTheEnd guard;
-  const PlanFile file(all_targets());
-  REQUIRE(agent().place(file.path(), 1) > 0);
-  bool waited = true;
-  std::uint64_t least = kCalls + 1;
-  std::uint64_t most = kCalls;
-  for (late_step = 1; waited; ++late_step) {
-    late_waits = late_goes_on = false;
-    steps = 0;
-    REQUIRE(agent().start() == 0);
-    std::atomic<bool> over = false;
-    std::thread late([&over] {
-      for (std::uint64_t i = 0; i < kCalls; ++i) targets().plain(1);
-      step_through_plain();
-      over = true;
-    });
-    while (!late_waits && !over) std::this_thread::yield();
-    waited = late_waits;
-    const int stopped = agent().stop();
-    std::array<int, 2> ends{};
-    const bool piped = ::pipe(ends.data()) == 0 && ::fcntl(ends[1], F_SETPIPE_SZ, kPipeSize) > 0;
-    int written = -1;
-    std::thread writer([&] {
-      written = agent().write(ends[1]);
-      ::close(ends[1]);
-    });
-    // The events are counted before anything is written.
-    int waiting = 0;
-    while (waiting < kPipeSize) ::ioctl(ends[0], FIONREAD, &waiting);
-    late_goes_on = true;
-    late.join();
-    std::string bytes;
-    std::array<char, kPipeSize> part{};
-    for (ssize_t size = 0; (size = ::read(ends[0], part.data(), part.size())) > 0;)
-      bytes.append(part.data(), static_cast<std::size_t>(size));
-    writer.join();
-    ::close(ends[0]);
-    CAPTURE(late_step);
-    REQUIRE(piped);
-    REQUIRE(stopped == 0);
-    REQUIRE(written == 0);
-    const std::uint64_t count = RawRecording(bytes).event_count();
-    least = std::min(least, count);
-    most = std::max(most, count);
-  }
-  REQUIRE(agent().remove() == 0);
-  sigaction(SIGTRAP, &before, nullptr);
-  CHECK(late_step > 20);
-  CHECK(least == kCalls);
-  CHECK(most == kCalls + 1);
+  CHECK(recorded().event_count() == step_calls + calls);
 }
 
 namespace {
@@ -979,11 +899,10 @@ TEST_CASE("without room near the module, all are int3 but those whose code refer
   }
   CHECK(agent().counters().no_room == 4);
   CHECK(agent().counters().jumps == 0);
-  REQUIRE(agent().start() == 0);
+  REQUIRE(start_recording() == 0);
   call_all_targets();
   REQUIRE(agent().stop() == 0);
-  const std::string bytes = write_recording();
-  const RawRecording raw(bytes);
+  const RawRecording raw = recorded();
   std::vector<std::uint32_t> expected = entries_of_all_targets();
   // The code of rip_relative and immediate refers to data; call_first contains a call and
   // branch_first a branch into the module.
@@ -1029,15 +948,14 @@ TEST_CASE("plans in any order of addresses are placed") {
   PlanBuilder::seal(bytes);
   const PlanFile file(bytes);
   REQUIRE(agent().place(file.path(), 1) == static_cast<int>(builder.probes.size()));
-  REQUIRE(agent().start() == 0);
+  REQUIRE(start_recording() == 0);
   call_all_targets();
   REQUIRE(agent().stop() == 0);
   std::vector<std::uint32_t> expected = entries_of_all_targets();
   for (std::uint32_t& index : expected) {
     index = static_cast<std::uint32_t>(builder.probes.size()) - 1 - index;
   }
-  const std::string recorded = write_recording();
-  CHECK(ids_of(RawRecording(recorded)) == expected);
+  CHECK(ids_of(recorded()) == expected);
 }
 
 TEST_CASE("what is no plan is refused, whatever is wrong with it") {
@@ -1131,10 +1049,10 @@ TEST_CASE("a probed library stays loaded until its probes are out") {
   void* const kept = dlopen(copy.c_str(), RTLD_NOW | RTLD_NOLOAD);
   REQUIRE(kept != nullptr);
   dlclose(kept);
-  REQUIRE(agent().start() == 0);
+  REQUIRE(start_recording() == 0);
   CHECK(plain(1) == 2);
   REQUIRE(agent().stop() == 0);
-  CHECK(RawRecording(write_recording()).event_count() == 1);
+  CHECK(recorded().event_count() == 1);
   REQUIRE(agent().remove() == 0);
   CHECK(dlopen(copy.c_str(), RTLD_NOW | RTLD_NOLOAD) == nullptr);
 }
@@ -1200,22 +1118,19 @@ TEST_CASE("500 rounds of placing, recording and removing leave nothing behind") 
     });
   }
   const PlanFile file(all_targets());
-  const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
   Footprint before;
   const int rounds = another_thread ? 100 : 500;  // Removal waits for traps of other threads.
   for (int i = 0; i < rounds; ++i) {
     REQUIRE(agent().place(file.path(), i % 2) == 11);
-    REQUIRE(agent().start() == 0);
+    REQUIRE(start_recording() == 0);
     targets().plain(1);
     REQUIRE(agent().stop() == 0);
-    REQUIRE(agent().write(nowhere) == 0);
     REQUIRE(agent().remove() == 0);
     if (i == 20) {
       before = footprint();
     }
   }
   const Footprint after = footprint();
-  close(nowhere);
   over = true;
   if (other.joinable()) {
     other.join();
@@ -1256,12 +1171,13 @@ class SharedRegion {
 
 }  // namespace
 
-TEST_CASE("a shared region holds what a recording of the agent's own does") {
+TEST_CASE("a region holds what is recorded") {
   const ProbesGoAtTheEnd guard;
   const PlanBuilder builder = all_targets();
   const PlanFile file(builder);
   REQUIRE(agent().place(file.path(), 1) == static_cast<int>(builder.probes.size()));
   CHECK(agent().share(-1, 0) == 0);
+  CHECK(agent().start() == -ENODATA);
   CHECK(agent().share(0, 4096) == -EINVAL);
   SharedRegion shared;
   RegionReader& reader = shared.reader();
@@ -1305,7 +1221,6 @@ TEST_CASE("a shared region holds what a recording of the agent's own does") {
   REQUIRE(agent().stop() == 0);
   CHECK(reader.header().recording == 0);
   CHECK(reader.header().stop_ticks > reader.header().start_ticks);
-  CHECK(agent().write(1) == -ENODATA);
   // The next region gets the record too, without another call of keep_record().
   SharedRegion next;
   REQUIRE(agent().start() == 0);
@@ -1459,19 +1374,18 @@ TEST_CASE("a forked child may record into a region of its own, never into its pa
   CHECK(of_child.op_records().at(1) == record);
 }
 
-TEST_CASE("a forked child without a region of its own records privately") {
+TEST_CASE("a forked child without a region of its own can't record") {
   const ProbesGoAtTheEnd guard;
   const PlanFile file(all_targets());
   REQUIRE(agent().place(file.path(), 1) > 0);
   SharedRegion shared;
   REQUIRE(agent().start() == 0);
   targets().plain(1);
-  const int childs = memfd_create("child", MFD_CLOEXEC);
   const pid_t child = fork();
   if (child == 0) {
-    const bool started = agent().start() == 0;
+    const bool refused = agent().start() == -ENODATA;
     targets().plain(1);
-    _exit(started && agent().stop() == 0 && agent().write(childs) == 0 ? 0 : 1);
+    _exit(refused ? 0 : 1);
   }
   int status = -1;
   REQUIRE(waitpid(child, &status, 0) == child);
@@ -1479,12 +1393,6 @@ TEST_CASE("a forked child without a region of its own records privately") {
   REQUIRE(agent().stop() == 0);
   shared.reader().drain();
   CHECK(shared.reader().threads().at(static_cast<std::uint32_t>(gettid())).events.size() == 1);
-  std::string bytes(static_cast<std::size_t>(lseek(childs, 0, SEEK_END)), '\0');
-  REQUIRE(pread(childs, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
-  close(childs);
-  const RawRecording raw(bytes);
-  CHECK(raw.complete);
-  CHECK(raw.event_count() == 1);
 }
 
 TEST_CASE("exceptions, alarms and deep recursion pass through probes that a reader empties") {
@@ -1636,7 +1544,7 @@ TEST_CASE("callers without a probe are recorded with what they call, up to the n
   const PlanFile file(builder);
   REQUIRE(agent().place(file.path(), 1) == 1);
   REQUIRE(agent().callers(1) == 0);
-  REQUIRE(agent().start() == 0);
+  REQUIRE(start_recording() == 0);
   CHECK(agent().callers(0) == -EBUSY);
   // Two frames of this test. The inner one has a frame pointer and a variable-size stack frame.
   std::uint64_t here = 0;
@@ -1651,8 +1559,7 @@ TEST_CASE("callers without a probe are recorded with what they call, up to the n
   CHECK(outer(100) + outer(200) > 0);
   REQUIRE(agent().stop() == 0);
   REQUIRE(agent().callers(0) == 0);
-  const std::string bytes = write_recording();
-  const RawRecording raw(bytes);
+  const RawRecording raw = recorded();
   REQUIRE(raw.threads.size() == 1);
   const auto& events = raw.threads[0].events;
   std::vector<std::size_t> entries;
@@ -1703,12 +1610,11 @@ TEST_CASE("what a library calls back is told from what has been called earlier")
   const PlanFile file(all_targets());
   REQUIRE(agent().place(file.path(), 1) > 0);
   REQUIRE(agent().callers(1) == 0);
-  REQUIRE(agent().start() == 0);
+  REQUIRE(start_recording() == 0);
   REQUIRE(targets().calls_back(&note_calls) == 1);
   REQUIRE(agent().stop() == 0);
   REQUIRE(agent().callers(0) == 0);
-  const std::string bytes = write_recording();
-  const RawRecording raw(bytes);
+  const RawRecording raw = recorded();
   const auto& events = raw.threads.at(0).events;
   const auto kind = [](std::uint32_t id) {
     return [id](const recording::Event& event) { return event.id == id; };
@@ -1753,11 +1659,10 @@ TEST_CASE("what a library calls back is told from calls whose slots are overwrit
   const ProbesGoAtTheEnd guard;
   const PlanFile file(all_targets());
   REQUIRE(agent().place(file.path(), 1) > 0);
-  REQUIRE(agent().start() == 0);
+  REQUIRE(start_recording() == 0);
   targets().registers_changed_by(&call_and_note, 0);  // Can't be unwound.
   REQUIRE(agent().stop() == 0);
-  const std::string bytes = write_recording();
-  const RawRecording raw(bytes);
+  const RawRecording raw = recorded();
   const auto& events = raw.threads.at(0).events;
   REQUIRE(events.size() == 2);
   CHECK(events[1].stack_pointer == events[0].stack_pointer);
@@ -1766,70 +1671,4 @@ TEST_CASE("what a library calls back is told from calls whose slots are overwrit
 
 TEST_CASE("without Python in the process, Python events are refused") {
   CHECK(agent().python(1) == -ENOSYS);
-}
-
-/// Limits the process's address space to what it has and `bytes` more.
-class AddressSpaceLimit {
- public:
-  explicit AddressSpaceLimit(rlim_t bytes) {
-    rlim_t pages = 0;
-    std::ifstream("/proc/self/statm") >> pages;
-    REQUIRE(::getrlimit(RLIMIT_AS, &before_) == 0);
-    rlimit limit = before_;
-    limit.rlim_cur = pages * 4096 + bytes;
-    REQUIRE(::setrlimit(RLIMIT_AS, &limit) == 0);
-  }
-  ~AddressSpaceLimit() { ::setrlimit(RLIMIT_AS, &before_); }
-  AddressSpaceLimit(const AddressSpaceLimit&) = delete;
-  AddressSpaceLimit& operator=(const AddressSpaceLimit&) = delete;
-
- private:
-  rlimit before_{};
-};
-
-// The next test runs this one in a separate process, in which no recording has been started.
-TEST_CASE("limited buffers", "[.limited-buffers]") {
-  const ProbesGoAtTheEnd guard;
-  const PlanFile file(all_targets());
-  REQUIRE(agent().place(file.path(), 1) > 0);
-  {
-    // The region's other parts take 66 MiB.
-    const AddressSpaceLimit limit(rlim_t{69} << 20);
-    REQUIRE(agent().start() == 0);
-  }
-  constexpr std::uint64_t kCalls = 200000;
-  constexpr std::uint64_t kInChunk = 2047;
-  for (std::uint64_t i = 0; i < kCalls; ++i) {
-    targets().plain(1);
-  }
-  std::thread([] { targets().plain(1); }).join();
-  REQUIRE(agent().stop() == 0);
-  const std::string bytes = write_recording();
-  const RawRecording raw(bytes);
-  REQUIRE(raw.threads.size() == 2);
-  const std::uint64_t kept = raw.threads[0].events.size();
-  CHECK(kept % kInChunk == 0);
-  CHECK(kept > 0);
-  REQUIRE(kept < kCalls);
-  CHECK(agent().counters().lost == kCalls - kept + 1);
-  CHECK(raw.threads[0].header.lost == kCalls - kept);
-  CHECK(raw.threads[1].header.id == 0);  // It never got a chunk to store its id in.
-  CHECK(raw.threads[1].header.lost == 1);
-  // The next recording begins with empty buffers.
-  REQUIRE(agent().start() == 0);
-  targets().plain(1);
-  REQUIRE(agent().stop() == 0);
-  CHECK(agent().counters().lost == 0);
-  CHECK(RawRecording(write_recording()).event_count() == 1);
-}
-
-TEST_CASE("events that find no room are counted") {
-  const pid_t child = fork();
-  if (child == 0) {
-    execl("/proc/self/exe", "target_tests", "[.limited-buffers]", nullptr);
-    _exit(127);
-  }
-  int status = -1;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  CHECK(status == 0);
 }

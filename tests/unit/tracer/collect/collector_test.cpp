@@ -8,107 +8,22 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "platform/error.h"
 #include "platform/files/private_folder.h"
 #include "target/interface/recording_format.h"
+#include "tests/unit/tracer/hand_written_region.h"
 
 using namespace optrace;
+using namespace optrace::test;
 
 namespace {
 
 namespace r = recording;
 
-constexpr std::uint32_t kChunks = 4;
-constexpr std::uint64_t kArena = 64UL * 1024;
-constexpr std::uint64_t kSize = r::kChunkSize + kArena + kChunks * r::kChunkSize;
-
-/// A shared region, written by hand in place of an agent.
-class Region {
- public:
-  Region() : file_(memfd_create("region", MFD_CLOEXEC)) {
-    REQUIRE(ftruncate(file_, static_cast<off_t>(kSize)) == 0);
-    void* const memory = mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
-    REQUIRE(memory != MAP_FAILED);
-    base_ = static_cast<char*>(memory);
-    r::RegionHeader& it = header();
-    std::memcpy(it.magic, r::kRegionMagic, sizeof it.magic);
-    it.version = r::kRegionVersion;
-    it.process = static_cast<std::uint32_t>(getpid());
-    it.size = kSize;
-    it.arena_offset = r::kChunkSize;
-    it.arena_size = kArena;
-    it.chunks_offset = r::kChunkSize + kArena;
-    it.chunk_count = kChunks;
-    it.recording = 1;
-    it.start_ticks = 1000;
-    it.start_nanoseconds = 1;
-    it.stop_ticks = 1'000'000'000;
-    it.stop_nanoseconds = 1'000'000'001;
-  }
-  ~Region() {
-    munmap(base_, kSize);
-    close(file_);
-  }
-  Region(const Region&) = delete;
-  Region& operator=(const Region&) = delete;
-
-  int file() const { return file_; }
-  char* bytes() const { return base_; }
-  r::RegionHeader& header() const { return *reinterpret_cast<r::RegionHeader*>(base_); }
-  r::ChunkHeader& chunk(std::uint32_t index) const {
-    return *reinterpret_cast<r::ChunkHeader*>(base_ + r::kChunkSize + kArena +
-                                              index * r::kChunkSize);
-  }
-  r::Event* events(std::uint32_t index) const {
-    return reinterpret_cast<r::Event*>(&chunk(index)) + 1;
-  }
-
-  void section(r::SectionKind kind, const std::string& bytes) const {
-    char* const at = base_ + r::kChunkSize + header().arena_used;
-    const r::SectionHeader head{kind, 0, bytes.size()};
-    std::memcpy(at, &head, sizeof head);
-    std::ranges::copy(bytes, at + sizeof head);
-    header().arena_used += sizeof head + (bytes.size() + 7) / 8 * 8;
-  }
-  void python_function(const std::string& name) const {
-    const r::PythonFunction head{.first_line = 1,
-                                 .name_size = static_cast<std::uint32_t>(name.size()),
-                                 .file_size = 0,
-                                 .table_size = 0,
-                                 .minor_version = 0,
-                                 .reserved = 0};
-    section(r::SectionKind::python_function,
-            std::string(reinterpret_cast<const char*>(&head), sizeof head) + name);
-  }
-  void op_record(std::uint32_t id, const std::string& json) const {
-    const r::OpRecord head{id, 0};
-    std::string bytes(reinterpret_cast<const char*>(&head), sizeof head);
-    bytes += json;
-    section(r::SectionKind::op_record, bytes);
-  }
-  void own(std::uint32_t index, std::uint32_t thread, std::uint64_t order) const {
-    chunk(index).thread = thread;
-    chunk(index).order = order;
-    chunk(index).state = static_cast<std::uint32_t>(r::ChunkState::owned);
-  }
-  void seal(std::uint32_t index) const {
-    chunk(index).state = static_cast<std::uint32_t>(r::ChunkState::sealed);
-  }
-  /// Returns the event of a call of a Python function at the given slot and time.
-  static r::Event call(std::uint32_t function, std::uint64_t slot, std::uint64_t ticks) {
-    return {r::kPythonCall, 7, slot, function, ticks};
-  }
-  static r::Event ends(std::uint32_t function, std::uint64_t slot, std::uint64_t ticks) {
-    return {r::kPythonReturn, 0, slot, function, ticks};
-  }
-
- private:
-  int file_;
-  char* base_ = nullptr;
-};
+using Region = HandWrittenRegion;
+constexpr std::uint32_t kChunks = Region::kChunks;
+constexpr std::uint64_t kArena = Region::kArena;
 
 std::uint64_t calls_of(const Trace& trace, const std::string& name) {
   std::uint64_t calls = 0;
@@ -395,8 +310,7 @@ TEST_CASE("an initial stack that does not end with a frame is refused", "[collec
   const PrivateFolder folder;
   ProbeSession session(folder.path());
   const Region region;
-  const r::Thread thread{.id = 1, .lost = 0, .initial_count = 1, .event_count = 0};
-  const std::string head(reinterpret_cast<const char*>(&thread), sizeof thread);
+  const std::string head = Region::bytes_of(r::InitialStack{.thread = 1, .count = 1});
   region.section(r::SectionKind::initial_stack, head + std::string(sizeof(r::InitialFrame), 'f'));
   Collector collector(region.file(), session, {});
   collector.drain();

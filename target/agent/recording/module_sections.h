@@ -4,10 +4,6 @@
 
 namespace optrace::agent {
 
-/// Writes the last recording, which must be over, from the agent's own region as a raw recording.
-/// Returns 0, -ENOMEM, or -errno of the failed write.
-int write_recording(int file, const recording::Header& header, Region& region);
-
 /// Writes a section for every loaded module to the region's arena.
 void put_modules(Region& region);
 
