@@ -75,7 +75,7 @@ class Collector {
   std::uint64_t drain(std::uint64_t most = std::numeric_limits<std::uint64_t>::max());
 
   /// Signals to the process that its reader is alive. Safe beside the other functions.
-  void beat();
+  void send_heartbeat();
 
   /// Returns true if a thread of the process waits until events are read, or until plans are made
   /// for modules that it has loaded. Safe beside the other functions.

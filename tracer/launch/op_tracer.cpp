@@ -199,7 +199,7 @@ class Target {
     if (collector.is_awaited())
       collector.drain();
     else
-      collector.beat();
+      collector.send_heartbeat();
   }
 
   /// Waits for a message or output, and takes the output.

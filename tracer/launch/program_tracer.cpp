@@ -438,7 +438,7 @@ class ProcessFamily {
   void drain(bool closing) {
     for (std::size_t i = 0; i < members_.size();) {
       Member& member = *members_[i];
-      if (member.collector) member.collector->beat();
+      if (member.collector) member.collector->send_heartbeat();
       // Check first: everything recorded before the end can then be read.
       bool over = member.watch.ended() || closing;
       const bool awaited = member.collector && member.collector->is_awaited();
