@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "pytorch/functions/function_roles.h"
-#include "tracer/calltree/call_tree.h"
+#include "tracer/calltree/call_tree_functions.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {

@@ -12,7 +12,7 @@
 #include <xxhash.h>
 
 #include "tracer/calltree/call_observer.h"
-#include "tracer/calltree/call_tree.h"
+#include "tracer/calltree/call_tree_rules.h"
 #include "tracer/calltree/path_functions.h"
 #include "tracer/collect/counted_paths.h"
 #include "tracer/collect/memory_budget.h"

@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "tracer/calltree/call_tree.h"
+#include "tracer/calltree/call_tree_rules.h"
 #include "tracer/collect/transition_cache.h"
 #include "tracer/trace/trace.h"
 
