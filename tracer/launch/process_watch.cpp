@@ -1,0 +1,50 @@
+#include "tracer/launch/process_watch.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace optrace {
+
+ProcessWatch::ProcessWatch(pid_t process)
+    : process_(process), end_(static_cast<int>(::syscall(SYS_pidfd_open, process, 0))) {}
+
+bool ProcessWatch::ended() const {
+  if (!end_) return ::kill(process_, 0) != 0 && errno == ESRCH;  // Linux before 5.3.
+  pollfd watched{end_.get(), POLLIN, 0};
+  return ::poll(&watched, 1, 0) > 0;
+}
+
+bool ProcessWatch::ends_within(std::chrono::milliseconds limit) const {
+  using Clock = std::chrono::steady_clock;
+  for (const auto end = Clock::now() + limit; !ended(); std::this_thread::sleep_for(kWatchPause))
+    if (Clock::now() >= end) return false;
+  return true;
+}
+
+// The process's statistics include the page faults of the children that it has waited for (cminflt,
+// the 11th field of proc_pid_stat(5)).
+bool waited_for_children(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{}/stat", process));
+  std::string line;
+  if (!std::getline(file, line)) return false;
+  // The second field, a name in parentheses, may contain anything.
+  std::istringstream rest(line.substr(std::min(line.size(), line.rfind(')') + 1)));
+  constexpr int kFieldsBetween = 8;
+  std::string field;
+  for (int i = 0; i < kFieldsBetween; ++i) rest >> field;
+  std::uint64_t faults = 0;
+  return rest >> faults && faults != 0;
+}
+
+}  // namespace optrace
