@@ -37,7 +37,6 @@
 #include "tracer/attach/text_thread.h"
 #include "tracer/attach/thread_control.h"
 #include "tracer/collect/op_selection.h"
-#include "tracer/connection/device_facts.h"
 #include "tracer/connection/program_socket.h"
 #include "tracer/connection/protocol.h"
 #include "tracer/connection/sealed_copy.h"
@@ -442,9 +441,7 @@ class Attachment {
     }
     tell(true);
     result.trace = collector_->take(std::move(meta_));
-    if (dry_run_) describe_dry_run(*dry_run_, result.trace);
-    keep_names_that_occur(result.trace);
-    add_activity_warnings(result.trace);
+    complete_trace(result.trace, dry_run_ ? &*dry_run_ : nullptr);
     return result;
   }
 

@@ -14,6 +14,7 @@
 #include "platform/error.h"
 #include "platform/text/printable_text.h"
 #include "pytorch/functions/generated_names.h"
+#include "tracer/connection/device_facts.h"
 #include "tracer/connection/target_messages.h"
 
 namespace optrace {
@@ -92,6 +93,12 @@ std::vector<std::filesystem::path> torch_libraries(const std::filesystem::path& 
     if (store.has(folder / name)) libraries.push_back(folder / name);
   }
   return libraries;
+}
+
+void complete_trace(Trace& trace, const DryRun* dry_run) {
+  keep_names_that_occur(trace);
+  if (dry_run != nullptr) describe_dry_run(*dry_run, trace);
+  add_activity_warnings(trace);
 }
 
 void keep_names_that_occur(Trace& trace) {

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "gpu/build/dry_run.h"
 #include "tracer/probes/process_map.h"
 #include "tracer/trace/trace.h"
 
@@ -16,6 +17,10 @@ namespace optrace {
 std::vector<std::filesystem::path> torch_libraries(const std::filesystem::path& torch_folder,
                                                    bool cuda,
                                                    const ModuleStore& store = ModuleStore());
+
+/// Adds to a new trace what the command knows of it: the facts of a dry run, if it was one, and
+/// warnings for device work that is missing. Then does the same as keep_names_that_occur().
+void complete_trace(Trace& trace, const DryRun* dry_run);
 
 /// Reduces meta["op_names"], in which a target sends all its ops, to those that occur in the names
 /// of the trace's functions.

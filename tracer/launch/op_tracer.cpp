@@ -28,7 +28,6 @@
 #include "platform/process/child_process.h"
 #include "platform/process/interrupt.h"
 #include "tracer/collect/collector.h"
-#include "tracer/connection/device_facts.h"
 #include "tracer/connection/kept_generated_code.h"
 #include "tracer/connection/program_socket.h"
 #include "tracer/connection/protocol.h"
@@ -359,6 +358,8 @@ struct OpTracer::State {
     return order;
   }
 
+  const DryRun* dry_run() const { return request.dry_run ? &*request.dry_run : nullptr; }
+
   const LaunchRequest& request;
   const LaunchProgress& progress;
   const PrivateFolder scratch;
@@ -469,9 +470,7 @@ Trace OpTracer::trace(std::size_t call) {
   meta["probes"] = {{"mode", name_of(state_->request.probes)}};
   state_->progress("looking up the names of addresses");
   Trace trace = collector.take(std::move(meta));
-  keep_names_that_occur(trace);
-  if (const auto& dry_run = state_->request.dry_run) describe_dry_run(*dry_run, trace);
-  add_activity_warnings(trace);
+  complete_trace(trace, state_->dry_run());
   return trace;
 }
 

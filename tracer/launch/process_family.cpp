@@ -9,7 +9,6 @@
 #include "platform/files/descriptor.h"
 #include "platform/process/child_process.h"
 #include "tracer/collect/collector.h"
-#include "tracer/connection/device_facts.h"
 #include "tracer/connection/protocol.h"
 #include "tracer/connection/sealed_copy.h"
 #include "tracer/connection/target_description.h"
@@ -327,9 +326,7 @@ void ProcessFamily::conclude(RecordingProcess& process) {
     if (process.steps) process.meta["steps"]["ended_after"] = *process.steps;
   }
   result.trace = process.take();
-  keep_names_that_occur(*result.trace);
-  if (request_.dry_run) describe_dry_run(*request_.dry_run, *result.trace);
-  add_activity_warnings(*result.trace);
+  complete_trace(*result.trace, request_.dry_run ? &*request_.dry_run : nullptr);
   finish(process, std::move(result));
 }
 
