@@ -8,7 +8,6 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-
 using namespace optrace;
 using Json = nlohmann::json;
 
