@@ -32,7 +32,7 @@ check ruff .venv-lint/bin/ruff check --quiet .
 # checked in separate runs, because mypy takes one file for a module.
 cuda=(tests/cuda_workloads tests/end_to_end/cuda/test_cuda_fixtures.py)
 mapfile -t python < <(git ls-files '*.py' "${cuda[@]/#/:!}")
-check_types tests/truth:tests/end_to_end/programs:tests/end_to_end/cuda "${python[@]}"
+check_types tests/agent:tests/truth:tests/end_to_end/programs:tests/end_to_end/cuda "${python[@]}"
 mapfile -t python < <(git ls-files "${cuda[@]}" | grep '\.py$')
 check_types tests/cuda_workloads "${python[@]}"
 mapfile -t stubs < <(git ls-files '*.pyi')

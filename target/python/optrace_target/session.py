@@ -22,6 +22,7 @@ before it is ready. With "compare", a call is run twice before it is
 ready; calls prepared before the first recording are thereby compared with runs without any probe.
 """
 import _socket
+import collections.abc
 import gc
 import importlib.util
 import os
@@ -70,8 +71,8 @@ def _trace(connection):
     if request[Key.DEVICE] == "cuda":
         _require_cuda(torch)
     tracer = _Tracer(torch, request, warnings, connection)
-    orders = {Order.PREPARE: tracer.prepare, Order.RECORD: tracer.record,
-              Order.DESCRIBE: tracer.describe}
+    orders: dict[str, collections.abc.Callable] = {
+        Order.PREPARE: tracer.prepare, Order.RECORD: tracer.record, Order.DESCRIBE: tracer.describe}
     while True:
         message, region = connection.receive_with_descriptors()
         if message[Key.ORDER] == Order.FINISH:
