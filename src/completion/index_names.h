@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "src/completion/completion.h"
-#include "src/inputs/index_choice.h"
+#include "src/inputs/selected_index.h"
 
 namespace optrace {
 

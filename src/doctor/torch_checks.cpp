@@ -9,7 +9,7 @@
 #include "platform/elf/module_symbols.h"
 #include "platform/process/child_process.h"
 #include "pytorch/installed/torch_version.h"
-#include "src/inputs/index_choice.h"
+#include "src/inputs/selected_index.h"
 #include "tracer/connection/target_description.h"
 
 namespace optrace {

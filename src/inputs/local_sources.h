@@ -9,7 +9,7 @@
 #include "present/file_links.h"
 #include "report/formats/html/source_copies.h"
 #include "report/model/report.h"
-#include "src/inputs/index_choice.h"
+#include "src/inputs/selected_index.h"
 
 namespace optrace {
 

@@ -8,8 +8,8 @@
 
 #include "lookup/locate/locate.h"
 #include "lookup/locate/source_indexes.h"
-#include "src/inputs/index_choice.h"
 #include "src/inputs/local_sources.h"
+#include "src/inputs/selected_index.h"
 
 namespace optrace {
 

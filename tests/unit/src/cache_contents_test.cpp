@@ -11,7 +11,7 @@
 
 #include "indexer/sources/work_folder.h"
 #include "platform/files/private_folder.h"
-#include "src/cache/kept_traces.h"
+#include "src/cache/trace_history.h"
 #include "tests/unit/environment_variable.h"
 
 namespace fs = std::filesystem;

@@ -8,10 +8,11 @@
 #include "platform/process/interrupt.h"
 #include "src/commands/command.h"
 #include "src/commands/commands.h"
-#include "src/inputs/index_choice.h"
+#include "src/inputs/selected_index.h"
 #include "src/language_server/language_server.h"
 #include "src/language_server/message_stream.h"
 #include "src/language_server/name_answers.h"
+#include "src/options/common_options.h"
 
 namespace optrace {
 namespace {

@@ -11,7 +11,7 @@
 #include "report/check/formats/check_output.h"
 #include "report/model/json_fields.h"
 #include "src/commands/command.h"
-#include "src/commands/command_input.h"
+#include "src/commands/tracing/command_input.h"
 #include "src/inputs/local_sources.h"
 #include "src/options/common_options.h"
 #include "src/terminal/command_output.h"

@@ -1,4 +1,4 @@
-#include "src/commands/op_command.h"
+#include "src/commands/tracing/op_command.h"
 
 #include <algorithm>
 #include <cctype>
@@ -26,9 +26,9 @@
 #include "src/command_line/command_line.h"
 #include "src/commands/command.h"
 #include "src/commands/meant_words.h"
-#include "src/commands/report_command.h"
-#include "src/inputs/index_choice.h"
+#include "src/commands/reports/report_command.h"
 #include "src/inputs/python_choice.h"
+#include "src/inputs/selected_index.h"
 #include "src/options/common_options.h"
 #include "src/options/dry_run_options.h"
 #include "src/options/tensor_options.h"

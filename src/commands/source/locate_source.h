@@ -4,7 +4,7 @@
 
 #include "lookup/locate/locate_output.h"
 #include "lookup/locate/located.h"
-#include "src/inputs/index_choice.h"
+#include "src/inputs/selected_index.h"
 
 namespace optrace {
 

@@ -25,8 +25,8 @@
 #include "platform/process/interrupt.h"
 #include "platform/text/printable_text.h"
 #include "src/commands/command.h"
-#include "src/inputs/index_choice.h"
 #include "src/inputs/python_choice.h"
+#include "src/inputs/selected_index.h"
 #include "src/options/common_options.h"
 #include "src/terminal/standard_output.h"
 

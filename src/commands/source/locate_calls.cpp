@@ -1,4 +1,4 @@
-#include "src/commands/locate_calls.h"
+#include "src/commands/source/locate_calls.h"
 
 #include <algorithm>
 #include <filesystem>

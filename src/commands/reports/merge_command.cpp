@@ -5,7 +5,7 @@
 #include "platform/files/output_file.h"
 #include "platform/process/interrupt.h"
 #include "src/commands/command.h"
-#include "src/commands/job_traces.h"
+#include "src/commands/reports/job_traces.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {

@@ -19,7 +19,7 @@
 #include "platform/text/printable_text.h"
 #include "pytorch/symbols/symbol_name.h"
 #include "src/commands/command.h"
-#include "src/inputs/index_choice.h"
+#include "src/inputs/selected_index.h"
 #include "src/options/common_options.h"
 #include "src/terminal/command_output.h"
 

@@ -1,4 +1,4 @@
-#include "src/cache/kept_traces.h"
+#include "src/cache/trace_history.h"
 
 #include <filesystem>
 #include <fstream>

@@ -1,4 +1,4 @@
-#include "src/commands/run_command.h"
+#include "src/commands/tracing/run_command.h"
 
 #include <algorithm>
 #include <csignal>
@@ -25,13 +25,13 @@
 #include "platform/process/child_process.h"
 #include "platform/process/interrupt.h"
 #include "report/details/known_results.h"
-#include "src/cache/kept_traces.h"
+#include "src/cache/trace_history.h"
 #include "src/command_line/command_line.h"
 #include "src/commands/command.h"
-#include "src/commands/report_command.h"
-#include "src/inputs/index_choice.h"
+#include "src/commands/reports/report_command.h"
 #include "src/inputs/program_to_run.h"
 #include "src/inputs/python_choice.h"
+#include "src/inputs/selected_index.h"
 #include "src/options/common_options.h"
 #include "src/options/decision_options.h"
 #include "src/options/dry_run_options.h"

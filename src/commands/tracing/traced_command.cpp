@@ -1,4 +1,4 @@
-#include "src/commands/traced_command.h"
+#include "src/commands/tracing/traced_command.h"
 
 #include <algorithm>
 #include <array>
@@ -9,8 +9,8 @@
 
 #include "platform/error.h"
 #include "src/command_line/command_line.h"
-#include "src/commands/op_command.h"
-#include "src/commands/run_command.h"
+#include "src/commands/tracing/op_command.h"
+#include "src/commands/tracing/run_command.h"
 #include "src/terminal/command_words.h"
 
 namespace optrace {

@@ -1,4 +1,4 @@
-#include "src/commands/job_traces.h"
+#include "src/commands/reports/job_traces.h"
 
 #include <algorithm>
 #include <chrono>

@@ -3,7 +3,7 @@
 #include <cstddef>
 
 #include "lookup/locate/located.h"
-#include "src/inputs/index_choice.h"
+#include "src/inputs/selected_index.h"
 
 namespace optrace {
 

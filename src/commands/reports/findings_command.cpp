@@ -7,7 +7,7 @@
 #include "report/merge/merge.h"
 #include "report/merge/trace_index.h"
 #include "src/commands/command.h"
-#include "src/commands/job_traces.h"
+#include "src/commands/reports/job_traces.h"
 #include "src/inputs/local_sources.h"
 #include "src/options/common_options.h"
 #include "src/options/finding_options.h"

@@ -1,4 +1,4 @@
-#include "src/inputs/index_choice.h"
+#include "src/inputs/selected_index.h"
 
 #include <filesystem>
 #include <fstream>

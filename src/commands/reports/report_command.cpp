@@ -1,4 +1,4 @@
-#include "src/commands/report_command.h"
+#include "src/commands/reports/report_command.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -25,7 +25,7 @@
 #include "report/model/shortfalls.h"
 #include "report/tensors/tensor_journal.h"
 #include "src/commands/command.h"
-#include "src/commands/job_traces.h"
+#include "src/commands/reports/job_traces.h"
 #include "src/inputs/local_sources.h"
 #include "src/inputs/page_choice.h"
 #include "src/options/common_options.h"

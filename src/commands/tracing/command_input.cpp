@@ -1,4 +1,4 @@
-#include "src/commands/command_input.h"
+#include "src/commands/tracing/command_input.h"
 
 #include <filesystem>
 #include <optional>
@@ -15,8 +15,8 @@
 #include "report/json/saved_report.h"
 #include "report/merge/merge.h"
 #include "report/merge/trace_index.h"
-#include "src/commands/job_traces.h"
-#include "src/commands/traced_command.h"
+#include "src/commands/reports/job_traces.h"
+#include "src/commands/tracing/traced_command.h"
 
 namespace optrace {
 namespace {

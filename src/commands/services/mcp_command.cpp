@@ -12,6 +12,7 @@
 #include "platform/files/installation.h"
 #include "src/commands/command.h"
 #include "src/inputs/python_choice.h"
+#include "src/options/common_options.h"
 
 namespace optrace {
 namespace {

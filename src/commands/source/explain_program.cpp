@@ -1,4 +1,4 @@
-#include "src/commands/explain_program.h"
+#include "src/commands/source/explain_program.h"
 
 #include <cstdint>
 #include <utility>

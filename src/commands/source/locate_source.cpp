@@ -1,4 +1,4 @@
-#include "src/commands/locate_source.h"
+#include "src/commands/source/locate_source.h"
 
 #include <algorithm>
 #include <optional>

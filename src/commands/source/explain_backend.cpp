@@ -1,4 +1,4 @@
-#include "src/commands/explain_backend.h"
+#include "src/commands/source/explain_backend.h"
 
 #include <algorithm>
 #include <functional>
@@ -14,7 +14,7 @@
 #include "report/details/returned_in_calls.h"
 #include "report/details/returned_values.h"
 #include "report/model/json_fields.h"
-#include "src/commands/command_input.h"
+#include "src/commands/tracing/command_input.h"
 
 namespace optrace {
 namespace {

@@ -22,7 +22,7 @@
 #include "report/model/json_fields.h"
 #include "report/model/shortfalls.h"
 #include "src/commands/command.h"
-#include "src/commands/command_input.h"
+#include "src/commands/tracing/command_input.h"
 #include "src/inputs/page_choice.h"
 #include "src/options/common_options.h"
 #include "src/terminal/command_output.h"
