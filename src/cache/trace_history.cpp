@@ -57,7 +57,7 @@ void remove_old(const std::filesystem::path& traces) {
   for (const auto& entry : std::filesystem::directory_iterator(traces, ignored))
     if (is_folder_of_a_program(entry)) folders.push_back(entry.path());
   std::ranges::sort(folders, std::greater{});
-  for (std::size_t i = kKeptPrograms; i < folders.size(); ++i)
+  for (std::size_t i = kCachedPrograms; i < folders.size(); ++i)
     std::filesystem::remove_all(folders[i], ignored);
 }
 
@@ -74,7 +74,7 @@ std::string plain_name(std::string_view name) {
 
 }  // namespace
 
-std::filesystem::path kept_trace_file(std::string_view name) {
+std::filesystem::path cached_trace_file(std::string_view name) {
   const std::filesystem::path traces = traces_folder();
   const std::filesystem::path folder = traces / folder_name();
   make_folder(folder);
@@ -82,7 +82,7 @@ std::filesystem::path kept_trace_file(std::string_view name) {
   return folder / (plain_name(name) + ".trace");
 }
 
-void announce_kept_traces(std::span<const std::filesystem::path> files) {
+void announce_cached_traces(std::span<const std::filesystem::path> files) {
   if (files.empty()) return;
   write_message(files.size() == 1 ? fmt::format("the trace is in {}", files[0].string())
                                   : fmt::format("the traces of {} processes are in {}",

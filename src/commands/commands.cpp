@@ -1,6 +1,7 @@
 #include "src/commands/commands.h"
 
 #include <string_view>
+#include <vector>
 
 #include "src/commands/command.h"
 
@@ -197,6 +198,31 @@ constexpr std::string_view kTensorsExamples =
 --name is also accepted directly after the program. The program's standard output goes to
 standard error. Exit status: 3 if the program fails, 130 after Ctrl-C.)";
 
+std::vector<CommandRow> source_commands() {
+  return {
+      {"add",
+       "Index a PyTorch source tree or a torch wheel, so that C++ frames have file and "
+       "line",
+       kSourceAddExamples, source_add_command},
+      {"fetch", "Download the source of the installed torch with git, and index it",
+       kSourceFetchExamples, source_fetch_command},
+      {"list", "List the indexes", kSourceListExamples, source_list_command},
+      {"coverage", "Show how complete an index is, compared with PyTorch's yaml and a wheel",
+       kSourceCoverageExamples, source_coverage_command},
+      {"compare",
+       "Show how the ops of two versions of PyTorch differ: schemas, kernels, "
+       "derivatives,\nregistrations, decompositions",
+       kSourceCompareExamples, source_compare_command},
+  };
+}
+
+std::vector<CommandRow> cache_commands() {
+  return {
+      {"list", "List what is kept, with its size", kCacheListExamples, cache_list_command},
+      {"clean", "Remove it, and say what was freed", kCacheCleanExamples, cache_clean_command},
+  };
+}
+
 }  // namespace
 
 const CommandRow& optrace_command() {
@@ -225,33 +251,9 @@ const CommandRow& optrace_command() {
           {"source",
            "Manage and compare the indexes of PyTorch's source: add, fetch, list, "
            "coverage,\ncompare",
-           kSourceExamples,
-           nullptr,
-           {
-               {"add",
-                "Index a PyTorch source tree or a torch wheel, so that C++ frames have file and "
-                "line",
-                kSourceAddExamples, source_add_command},
-               {"fetch", "Download the source of the installed torch with git, and index it",
-                kSourceFetchExamples, source_fetch_command},
-               {"list", "List the indexes", kSourceListExamples, source_list_command},
-               {"coverage",
-                "Show how complete an index is, compared with PyTorch's yaml and a wheel",
-                kSourceCoverageExamples, source_coverage_command},
-               {"compare",
-                "Show how the ops of two versions of PyTorch differ: schemas, kernels, "
-                "derivatives,\nregistrations, decompositions",
-                kSourceCompareExamples, source_compare_command},
-           }},
-          {"cache",
-           "Show what optrace keeps: list, clean",
-           kCacheExamples,
-           nullptr,
-           {
-               {"list", "List what is kept, with its size", kCacheListExamples, cache_list_command},
-               {"clean", "Remove it, and say what was freed", kCacheCleanExamples,
-                cache_clean_command},
-           }},
+           kSourceExamples, nullptr, source_commands()},
+          {"cache", "Show what optrace keeps: list, clean", kCacheExamples, nullptr,
+           cache_commands()},
           {"doctor", "Check what optrace needs: what was found, and what is missing",
            kDoctorExamples, doctor_command},
           {"lsp", "Serve an editor: go to definition and hover on names of PyTorch", kLspExamples,

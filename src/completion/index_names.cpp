@@ -36,7 +36,7 @@ constexpr auto kSpaces = std::to_array<Space>({
 });
 constexpr std::string_view kOps = "aten::";
 
-std::optional<IndexChoice> index() {
+std::optional<SelectedIndex> index() {
   try {
     return choose_index("");
   } catch (const Error&) {
@@ -116,7 +116,7 @@ bool is_own_python(const std::filesystem::path& process) {
 std::vector<std::string> IndexNames::ops(std::string_view start) const {
   Words words;
   add_spaces(start, words);
-  const std::optional<IndexChoice> choice = index();
+  const std::optional<SelectedIndex> choice = index();
   if (!choice || start.empty()) return as_list(words);
   const SourceIndexes indexes(choice->index, choice->projects);
   if (start.find("::") != std::string_view::npos) add_full_ops(indexes, start, words);

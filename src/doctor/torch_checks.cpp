@@ -89,7 +89,7 @@ DoctorCheck check_symbols(const InstalledTorch& torch) {
 DoctorCheck check_index(const std::string& python_option) {
   DoctorCheck check{.id = "index"};
   try {
-    const IndexChoice choice = choose_index(python_option);
+    const SelectedIndex choice = choose_index(python_option);
     check.facts = {{"path", choice.index.path().string()},
                    {"torch_version", choice.index.torch_version()},
                    {"git_version", choice.index.git_version()},

@@ -35,7 +35,7 @@ SourceCopies indexed_trees(std::string_view version) {
   return trees;
 }
 
-LocalSources::LocalSources(const IndexChoice& choice)
+LocalSources::LocalSources(const SelectedIndex& choice)
     : LocalSources(choice.torch ? choice.torch->folder : std::filesystem::path(),
                    std::string(choice.index.torch_version())) {}
 

@@ -25,7 +25,7 @@ class LocalSources {
   /// version of the source.
   LocalSources(std::filesystem::path torch_folder, std::string version)
       : torch_folder_(std::move(torch_folder)), version_(std::move(version)) {}
-  explicit LocalSources(const IndexChoice& choice);
+  explicit LocalSources(const SelectedIndex& choice);
   explicit LocalSources(const Report& report);
 
   /// Also searches this source tree, after the others.

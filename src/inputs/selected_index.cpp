@@ -18,7 +18,7 @@
 
 namespace optrace {
 
-IndexChoice choose_index(const std::string& python_option) {
+SelectedIndex choose_index(const std::string& python_option) {
   std::vector<std::string> notices;
   std::optional<InstalledTorch> torch;
   std::string absence;
@@ -58,7 +58,7 @@ IndexChoice choose_index(const std::string& python_option) {
 }
 
 bool index_on_demand(const std::vector<std::string>& names, const std::string& python_option,
-                     IndexChoice& choice) {
+                     SelectedIndex& choice) {
   if (!lacks(choice.index, names)) return false;
   // If indexing fails, the existing contents can still be shown.
   try {
@@ -83,19 +83,19 @@ void prepare_index(const std::filesystem::path& python, const Trace& trace) {
     write_message(fmt::format("there is no index of torch {}. {}", version, making));
 }
 
-void say_notices(IndexChoice& choice) {
+void print_notices(SelectedIndex& choice) {
   for (const std::string& notice : choice.notices) write_message(notice);
   choice.notices.clear();
 }
 
-std::vector<const Index*> projects_of(const IndexChoice& choice) {
+std::vector<const Index*> projects_of(const SelectedIndex& choice) {
   std::vector<const Index*> projects;
   projects.reserve(choice.projects.size());
   for (const Index& project : choice.projects) projects.push_back(&project);
   return projects;
 }
 
-IndexedSource source_of(const IndexChoice& choice) {
+IndexedSource source_of(const SelectedIndex& choice) {
   IndexedSource source;
   if (choice.torch) {
     source.torch_version = choice.torch->version;

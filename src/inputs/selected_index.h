@@ -14,7 +14,7 @@
 namespace optrace {
 
 /// The index for questions about the torch in use.
-struct IndexChoice {
+struct SelectedIndex {
   Index index;
   std::vector<Index> projects;          ///< The indexes of third-party extensions.
   std::optional<InstalledTorch> torch;  ///< Nothing if no torch was found.
@@ -26,7 +26,7 @@ struct IndexChoice {
 /// torch it is the newest index; without an index of the torch it is the nearest one. A notice
 /// reports this. Throws Error(usage) if the requested Python is not valid, or if there is no index
 /// at all.
-IndexChoice choose_index(const std::string& python_option);
+SelectedIndex choose_index(const std::string& python_option);
 
 /// If the chosen index is made on demand (`optrace source add DIR --on-demand`) and add_on_demand
 /// was never called for one of `names`, indexes them, with progress on standard error, and chooses
@@ -34,19 +34,19 @@ IndexChoice choose_index(const std::string& python_option);
 /// reason. Existing notices are dropped in both cases; they must have been shown before. Throws
 /// Error(interrupted).
 bool index_on_demand(const std::vector<std::string>& names, const std::string& python_option,
-                     IndexChoice& choice);
+                     SelectedIndex& choice);
 
 /// Starts making an index of the traced torch in the background if none fits it, and says so on
 /// standard error.
 void prepare_index(const std::filesystem::path& python, const Trace& trace);
 
 /// Writes the choice's notices to standard error and clears them.
-void say_notices(IndexChoice& choice);
+void print_notices(SelectedIndex& choice);
 
 /// Returns the indexes of extensions, which belong to the choice.
-std::vector<const Index*> projects_of(const IndexChoice& choice);
+std::vector<const Index*> projects_of(const SelectedIndex& choice);
 
 /// Returns the properties of the choice for the head of an output.
-IndexedSource source_of(const IndexChoice& choice);
+IndexedSource source_of(const SelectedIndex& choice);
 
 }  // namespace optrace

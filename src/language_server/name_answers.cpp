@@ -45,7 +45,7 @@ std::string line_of(std::string_view role, const Located& located) {
 
 }  // namespace
 
-NameAnswers::NameAnswers(IndexChoice choice)
+NameAnswers::NameAnswers(SelectedIndex choice)
     : choice_(std::move(choice)),
       indexes_(choice_.index, choice_.projects),
       sources_(choice_),

@@ -23,7 +23,7 @@ struct LocalPlace {
 /// Answers questions about names of PyTorch's Python interface, for editors.
 class NameAnswers {
  public:
-  explicit NameAnswers(IndexChoice choice);
+  explicit NameAnswers(SelectedIndex choice);
 
   /// Returns what is known of the first of `names` (full names such as `torch.matmul`) that PyTorch
   /// has; nothing if it has none of them. Throws Error(usage) for a corrupt index.
@@ -42,7 +42,7 @@ class NameAnswers {
   std::string op_text(const Located& op) const;
   std::string derivative_text(const std::string& op) const;
 
-  IndexChoice choice_;
+  SelectedIndex choice_;
   SourceIndexes indexes_;
   LocalSources sources_;
   Locator locator_;

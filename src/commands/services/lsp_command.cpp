@@ -23,8 +23,8 @@ struct LspOptions {
 
 void run(const LspOptions& options) {
   const InterruptGuard guard;
-  IndexChoice choice = choose_index(options.python);
-  say_notices(choice);
+  SelectedIndex choice = choose_index(options.python);
+  print_notices(choice);
   NameAnswers answers(std::move(choice));
   const std::string_view version = optrace_command().version;  // `optrace 0.1.0`
   LanguageServer server(answers, std::string(version.substr(version.find(' ') + 1)));

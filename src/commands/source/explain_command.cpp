@@ -90,7 +90,7 @@ std::vector<std::string> devices_of(const ExplainOptions& options) {
   return options.device ? std::vector<std::string>{*options.device} : default_devices();
 }
 
-std::string rendered(const Explanation& explanation, const IndexChoice& choice,
+std::string rendered(const Explanation& explanation, const SelectedIndex& choice,
                      const ExplainOptions& options) {
   const IndexedSource source = source_of(choice);
   if (options.format == "json") return to_json(explanation, source);
@@ -102,7 +102,7 @@ std::string rendered(const Explanation& explanation, const IndexChoice& choice,
 }
 
 std::string why_not_answer(const SourceIndexes& index, const std::string& op,
-                           const IndexChoice& choice, const ExplainOptions& options) {
+                           const SelectedIndex& choice, const ExplainOptions& options) {
   const BackendAnswer answer =
       answer_why_not(index, {.op = op,
                              .backend = *options.why_not,
@@ -120,12 +120,12 @@ std::string why_not_answer(const SourceIndexes& index, const std::string& op,
 
 void explain_one(const ExplainOptions& options) {
   CommandOutput output(options.file);
-  IndexChoice choice = choose_index(options.python);
-  say_notices(choice);
+  SelectedIndex choice = choose_index(options.python);
+  print_notices(choice);
   const std::string name =
       find_op({choice.index, choice.projects}, options.op, options.overload).name;
   index_on_demand({name}, options.python, choice);
-  say_notices(choice);
+  print_notices(choice);
   const SourceIndexes index(choice.index, choice.projects);
   const SpelledOp spelled = find_op(index, options.op, options.overload);
   output.write_whole(
@@ -138,8 +138,8 @@ void explain_one(const ExplainOptions& options) {
 void explain_lines(const ExplainOptions& options) {
   const InterruptGuard guard;
   CommandOutput output(options.file);
-  IndexChoice choice = choose_index(options.python);
-  say_notices(choice);
+  SelectedIndex choice = choose_index(options.python);
+  print_notices(choice);
   const SourceIndexes index(choice.index, choice.projects);
   const IndexedSource source = source_of(choice);
   const auto lines = std::make_unique<InputLines>(kMaxOpNameLength);

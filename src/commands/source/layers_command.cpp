@@ -36,7 +36,7 @@ void require_layer(const std::string& id) {
               fmt::format("The layers are: {}.", fmt::join(ids, ", ")));
 }
 
-std::string rendered(const std::vector<LayerSurvey>& layers, const IndexChoice& choice,
+std::string rendered(const std::vector<LayerSurvey>& layers, const SelectedIndex& choice,
                      const LayersOptions& options) {
   const IndexedSource source = source_of(choice);
   if (options.format == "json") return to_json(layers, source);
@@ -51,8 +51,8 @@ std::string rendered(const std::vector<LayerSurvey>& layers, const IndexChoice& 
 void show_layers(const LayersOptions& options) {
   require_layer(options.layer);
   CommandOutput output(options.output);
-  IndexChoice choice = choose_index(options.python);
-  say_notices(choice);
+  SelectedIndex choice = choose_index(options.python);
+  print_notices(choice);
   std::vector<LayerSurvey> layers = survey_layers(choice.index);
   if (!options.layer.empty())
     std::erase_if(layers, [&](const LayerSurvey& one) { return one.layer->id != options.layer; });

@@ -37,7 +37,7 @@ std::optional<std::string> read_local(const LocalSources& sources, const std::st
   return fmt::format("{}\n", fmt::join(*lines, "\n"));
 }
 
-std::vector<std::filesystem::path> libraries_of(const IndexChoice& choice) {
+std::vector<std::filesystem::path> libraries_of(const SelectedIndex& choice) {
   if (!choice.torch) return {};
   return WheelSymbols(choice.torch->folder / "lib").files();
 }
@@ -45,7 +45,7 @@ std::vector<std::filesystem::path> libraries_of(const IndexChoice& choice) {
 // Adds the calls of one answer after the other.
 class CallAdder {
  public:
-  CallAdder(const IndexChoice& choice, const LocateCalls& calls)
+  CallAdder(const SelectedIndex& choice, const LocateCalls& calls)
       : calls_(calls),
         sources_(choice),
         indexes_(choice.index, choice.projects),
@@ -85,7 +85,7 @@ class CallAdder {
 
 }  // namespace
 
-void add_calls(const IndexChoice& choice, const LocateCalls& calls, LocateResult& result) {
+void add_calls(const SelectedIndex& choice, const LocateCalls& calls, LocateResult& result) {
   if ((calls.callers || calls.callees) &&
       std::ranges::none_of(result.answers, CallHierarchy::has_calls)) {
     throw Error(

@@ -18,6 +18,6 @@ struct LocateCalls {
 /// Adds calls to the parts of the answers: to the first one that is written in Python those through
 /// which it leaves Python, and to those in C++ the requested ones. Throws Error(usage) if callers
 /// or callees are requested and no answer has any.
-void add_calls(const IndexChoice& choice, const LocateCalls& calls, LocateResult& result);
+void add_calls(const SelectedIndex& choice, const LocateCalls& calls, LocateResult& result);
 
 }  // namespace optrace

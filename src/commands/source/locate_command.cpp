@@ -60,7 +60,7 @@ std::string unknown(std::string_view name) {
 }
 
 // Returns true if Python itself may know a name that the index lacks.
-bool worth_asking_python(const IndexChoice& choice, const Locator& locator,
+bool worth_asking_python(const SelectedIndex& choice, const Locator& locator,
                          const std::string& name) {
   if (!is_dotted_python_name(name)) return false;
   const std::string package = name.substr(0, name.find('.'));
@@ -68,7 +68,7 @@ bool worth_asking_python(const IndexChoice& choice, const Locator& locator,
   return package != "F" && !locator.knows_python_name(package);
 }
 
-std::optional<Located> ask_python(const IndexChoice& choice, const Locator& locator,
+std::optional<Located> ask_python(const SelectedIndex& choice, const Locator& locator,
                                   const std::string& name) {
   if (!choice.torch || !worth_asking_python(choice, locator, name)) return std::nullopt;
   auto found = inspect_python_name(choice.torch->python, name, kPatienceWithPython);
@@ -79,7 +79,7 @@ std::optional<Located> ask_python(const IndexChoice& choice, const Locator& loca
   return found;
 }
 
-std::optional<WheelSymbols> wheel_symbols(const IndexChoice& choice) {
+std::optional<WheelSymbols> wheel_symbols(const SelectedIndex& choice) {
   if (!choice.torch) return std::nullopt;
   return WheelSymbols(choice.torch->folder / "lib");
 }
@@ -101,7 +101,7 @@ std::vector<std::string> function_names(const std::string& name) {
 }
 
 // Says on standard error that the text of the definition is not at the answer's line.
-void say_if_moved(const LocateResult& result, const IndexChoice& choice) {
+void warn_if_moved(const LocateResult& result, const SelectedIndex& choice) {
   if (!result.definition || !result.definition->text.moved) return;
   fmt::print(stderr,
              "optrace: the index is of PyTorch {} and has another line of {}; the definition was "
@@ -111,10 +111,10 @@ void say_if_moved(const LocateResult& result, const IndexChoice& choice) {
 
 void locate_one(const LocateCommandOptions& options) {
   CommandOutput output(options.output);
-  IndexChoice choice = choose_index(options.python);
-  say_notices(choice);
+  SelectedIndex choice = choose_index(options.python);
+  print_notices(choice);
   index_on_demand(function_names(options.name), options.python, choice);
-  say_notices(choice);
+  print_notices(choice);
   const std::optional<WheelSymbols> wheel = wheel_symbols(choice);
   Locator locator(choice.index, projects_of(choice), wheel ? &*wheel : nullptr);
   LocateResult result = locator.locate(options.name, options.answers);
@@ -141,7 +141,7 @@ void locate_one(const LocateCommandOptions& options) {
   calls.all = options.answers.all;
   if (options.source) {
     add_definition(choice, result);
-    say_if_moved(result, choice);
+    warn_if_moved(result, choice);
   } else {
     add_calls(choice, calls, result);
   }
@@ -196,8 +196,8 @@ void locate_lines(const LocateCommandOptions& options) {
   }
   const InterruptGuard guard;
   CommandOutput output(options.output);
-  IndexChoice choice = choose_index(options.python);
-  say_notices(choice);
+  SelectedIndex choice = choose_index(options.python);
+  print_notices(choice);
   const std::optional<WheelSymbols> wheel = wheel_symbols(choice);
   Locator locator(choice.index, projects_of(choice), wheel ? &*wheel : nullptr);
   const IndexedSource source = source_of(choice);

@@ -17,7 +17,7 @@ namespace {
 
 // Returns true if the lines of the index are those of the file: if the file is of the version that
 // the index is of.
-bool is_line_of_file(const IndexChoice& choice, const LocalAnswer& answer) {
+bool is_line_of_file(const SelectedIndex& choice, const LocalAnswer& answer) {
   if (!answer.located->path.empty()) return true;
   if (answer.located->approximate) return false;
   const bool in_wheel =
@@ -31,7 +31,7 @@ std::filesystem::path file_of(const LocalSources& sources, const Located& locate
 
 }  // namespace
 
-LocalAnswer local_answer(const IndexChoice& choice, const LocateResult& result) {
+LocalAnswer local_answer(const SelectedIndex& choice, const LocateResult& result) {
   const auto placed = std::find_if(result.answers.begin(), result.answers.end(),
                                    [](const Located& answer) { return !answer.file.empty(); });
   if (placed == result.answers.end()) {
@@ -57,7 +57,7 @@ LocalAnswer local_answer(const IndexChoice& choice, const LocateResult& result) 
   return {&*placed, std::move(file)};
 }
 
-void add_definition(const IndexChoice& choice, LocateResult& result) {
+void add_definition(const SelectedIndex& choice, LocateResult& result) {
   const LocalAnswer answer = local_answer(choice, result);
   const std::optional<std::vector<std::string>> lines = read_source_lines(answer.file);
   if (!lines) {

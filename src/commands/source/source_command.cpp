@@ -77,7 +77,7 @@ std::string describe(const Index& index) {
                      static_cast<double>(size) / (1024.0 * 1024.0));
 }
 
-void say_made(const MadeIndex& made) {
+void print_made_index(const MadeIndex& made) {
   const Index index = Index::open(made.path);
   const std::string_view project = index.note("project");
   std::string text = fmt::format(
@@ -100,10 +100,10 @@ void say_made(const MadeIndex& made) {
 void add_source(const AddOptions& options) {
   const auto python = choose_python(options.python).path;
   if (options.is_wheel) {
-    say_made(make_wheel_index({.python = python,
-                               .output = options.output,
-                               .jobs = options.jobs,
-                               .worker_memory = options.worker_memory}));
+    print_made_index(make_wheel_index({.python = python,
+                                       .output = options.output,
+                                       .jobs = options.jobs,
+                                       .worker_memory = options.worker_memory}));
     return;
   }
   if (options.folder.empty())
@@ -111,12 +111,12 @@ void add_source(const AddOptions& options) {
                 "`optrace source add DIR` indexes a PyTorch source tree, `optrace source add "
                 "--wheel` the installed torch without its source.");
   if (options.is_project) {
-    say_made(make_project_index({.folder = options.folder,
-                                 .python = python,
-                                 .name = options.project_name,
-                                 .output = options.output,
-                                 .jobs = options.jobs,
-                                 .worker_memory = options.worker_memory}));
+    print_made_index(make_project_index({.folder = options.folder,
+                                         .python = python,
+                                         .name = options.project_name,
+                                         .output = options.output,
+                                         .jobs = options.jobs,
+                                         .worker_memory = options.worker_memory}));
     return;
   }
   const MakeIndexOptions making{.source = options.folder,
@@ -125,7 +125,7 @@ void add_source(const AddOptions& options) {
                                 .only = options.only,
                                 .jobs = options.jobs,
                                 .worker_memory = options.worker_memory};
-  say_made(options.on_demand ? prepare_on_demand(making) : make_index(making));
+  print_made_index(options.on_demand ? prepare_on_demand(making) : make_index(making));
 }
 
 void fetch(const FetchCommandOptions& options) {
@@ -140,11 +140,11 @@ void fetch(const FetchCommandOptions& options) {
     fetch_source({.remote = options.remote, .commit = torch.git_version, .folder = folder},
                  progress);
   }
-  say_made(make_index({.source = folder,
-                       .python = python,
-                       .output = {},
-                       .only = options.only,
-                       .jobs = options.jobs}));
+  print_made_index(make_index({.source = folder,
+                               .python = python,
+                               .output = {},
+                               .only = options.only,
+                               .jobs = options.jobs}));
 }
 
 std::string megabytes(std::uint64_t bytes) {

@@ -97,7 +97,7 @@ std::string missing_kernel(const KernelCoverage::Missing& missing) {
   return fmt::format("{} {}: {}", missing.op, missing.key, missing.kernel);
 }
 
-std::string as_text(const IndexChoice& choice, const Coverage& coverage, bool all) {
+std::string as_text(const SelectedIndex& choice, const Coverage& coverage, bool all) {
   const Index& index = choice.index;
   std::string text = fmt::format("The index of torch {}, {}\n\n", printable(index.torch_version()),
                                  printable(index.path().string()));
@@ -150,7 +150,7 @@ nlohmann::json as_json(const LibraryCoverage::Class& of) {
           {"missing", of.missing}};
 }
 
-std::string as_json(const IndexChoice& choice, const Coverage& coverage) {
+std::string as_json(const SelectedIndex& choice, const Coverage& coverage) {
   nlohmann::json libraries = nlohmann::json::array();
   for (const auto& library : coverage.libraries) {
     nlohmann::json classes = nlohmann::json::array();
@@ -175,13 +175,13 @@ std::string as_json(const IndexChoice& choice, const Coverage& coverage) {
 
 void show_coverage(const CoverageOptions& options) {
   CommandOutput output(options.output);
-  IndexChoice choice = choose_index(options.python);
+  SelectedIndex choice = choose_index(options.python);
   if (!options.index.empty()) {
     choice.index = Index::open(options.index);
     choice.exact = choice.torch &&
                    is_exact_source(choice.index, choice.torch->version, choice.torch->git_version);
   }
-  say_notices(choice);
+  print_notices(choice);
   const Coverage coverage = examine(choice.index, choice.torch);
   const std::string text =
       options.format == "json" ? as_json(choice, coverage) : as_text(choice, coverage, options.all);

@@ -49,11 +49,11 @@ void write_line(const AttachProgress& progress, bool done) {
 }
 
 /// Writes the trace to the cache, and tells the user where it is. Without a cache, it is not kept.
-void keep_trace(const Trace& trace, AttachOptions& options) {
+void cache_trace(const Trace& trace, AttachOptions& options) {
   try {
-    const auto file = kept_trace_file(fmt::format("process-{}", options.request.process));
+    const auto file = cached_trace_file(fmt::format("process-{}", options.request.process));
     write_trace(trace, file);
-    announce_kept_traces({&file, 1});
+    announce_cached_traces({&file, 1});
     options.trace_file = file;
   } catch (const Error& error) {
     write_message(fmt::format("the trace is not kept: {}", error.what()), error.remedy());
@@ -96,7 +96,7 @@ void run(AttachOptions& options) {
   if (selected_ops == 0) warn_of_empty_selection(request.collector.selection);
   note_processor_time(result.trace.meta);
   if (options.trace_file.empty())
-    keep_trace(result.trace, options);
+    cache_trace(result.trace, options);
   else
     write_trace(result.trace, options.trace_file);
   if (!options.trace_file.empty()) options.output.tree.trace_files = {options.trace_file};

@@ -154,7 +154,7 @@ bool index_can_tell(std::string_view spelling) {
 /// has. This saves the seconds that Python and torch take to start.
 void refuse_misspelt(const OpOptions& options) {
   if (!index_can_tell(options.op)) return;
-  std::optional<IndexChoice> choice;
+  std::optional<SelectedIndex> choice;
   try {
     choice.emplace(choose_index(options.python));
   } catch (const Error&) {

@@ -111,7 +111,7 @@ bool crashed(int wait_status) {
 }
 
 /// Returns the remedy if the program itself did nothing that could be traced.
-std::string look_at_children(const RunOptions& options, const ProgramResult& result) {
+std::string children_remedy(const RunOptions& options, const ProgramResult& result) {
   if (options.request.children || !result.had_children) return {};
   return "It started other processes, which were not traced: optrace run --children ... traces "
          "them too.";
@@ -123,8 +123,8 @@ std::string counted_steps(std::uint64_t steps) {
 }
 
 /// Explains why no process has a trace, although none failed.
-Error why_nothing(const RunOptions& options, const ProgramResult& result) {
-  const std::string children = look_at_children(options, result);
+Error no_trace_error(const RunOptions& options, const ProgramResult& result) {
+  const std::string children = children_remedy(options, result);
   if (result.unreached.empty()) {
     return {ExitStatus::failed, "the program never imported torch, so there is nothing to report",
             children};
@@ -150,7 +150,7 @@ Error why_nothing(const RunOptions& options, const ProgramResult& result) {
 }
 
 /// Reports what was requested and did not happen.
-void say_what_is_missing(const RunOptions& options, const ProgramResult& result) {
+void warn_missing_parts(const RunOptions& options, const ProgramResult& result) {
   std::uint64_t ops = 0;
   for (const TracedProcess& process : result.processes) {
     ops += process.counted.ops;
@@ -167,12 +167,12 @@ void say_what_is_missing(const RunOptions& options, const ProgramResult& result)
                               describe_wait_status(result.wait_status)));
   }
   if (result.processes.empty()) {
-    const Error nothing = why_nothing(options, result);
+    const Error nothing = no_trace_error(options, result);
     write_message(nothing.what(), nothing.remedy());
     return;
   }
   if (ops != 0 || warn_of_empty_selection(options.request.collector.selection)) return;
-  if (const std::string remedy = look_at_children(options, result); !remedy.empty())
+  if (const std::string remedy = children_remedy(options, result); !remedy.empty())
     write_message("the program's own process called no op", remedy);
 }
 
@@ -212,7 +212,7 @@ Trace* main_trace(ProgramResult& result) {
 }
 
 /// Counts the processes that were to be traced but could not be.
-void note_untraced(ProgramResult& result) {
+void count_untraced_processes(ProgramResult& result) {
   Trace* const trace = main_trace(result);
   if (trace == nullptr) return;
   for (const TracedProcess& process : result.processes)
@@ -222,7 +222,7 @@ void note_untraced(ProgramResult& result) {
 /// Records in the program's own trace what it lacks, so that it is not taken for complete: the
 /// other processes, and the part that a failed program did not reach. `files` are the trace files
 /// of the processes, in their order; empty if none are written.
-void note_what_is_missing(const RunOptions& options, ProgramResult& result,
+void record_missing_parts(const RunOptions& options, ProgramResult& result,
                           const std::vector<std::filesystem::path>& files) {
   Trace* const trace = main_trace(result);
   if (trace == nullptr) return;
@@ -248,7 +248,7 @@ std::vector<std::filesystem::path> trace_files(const RunOptions& options,
   if (result.processes.empty()) return written;
   try {
     TraceFiles files(options.trace_file.empty()
-                         ? kept_trace_file(program_name(options.request.arguments))
+                         ? cached_trace_file(program_name(options.request.arguments))
                          : std::filesystem::path(options.trace_file));
     for (const TracedProcess& process : result.processes) written.push_back(files.of(process));
   } catch (const Error& error) {
@@ -261,7 +261,7 @@ std::vector<std::filesystem::path> trace_files(const RunOptions& options,
 void announce(const RunOptions& options, const ProgramResult& result,
               const std::vector<std::filesystem::path>& files) {
   if (options.trace_file.empty()) {
-    announce_kept_traces(files);
+    announce_cached_traces(files);
     return;
   }
   for (std::size_t i = 0; i < files.size(); ++i) {
@@ -275,10 +275,10 @@ void announce(const RunOptions& options, const ProgramResult& result,
 /// Writes the traces and the report. Returns `failed` if one of them could not be written.
 ExitStatus report(RunOptions& options, ProgramResult& result) {
   Steps steps;
-  note_untraced(result);
+  count_untraced_processes(result);
   std::erase_if(result.processes, std::not_fn(has_news));
   const std::vector<std::filesystem::path> files = trace_files(options, result);
-  note_what_is_missing(options, result, files);
+  record_missing_parts(options, result, files);
   std::vector<Trace> traces;
   traces.reserve(result.processes.size());
   for (TracedProcess& process : result.processes)
@@ -333,7 +333,7 @@ void run(RunOptions& options) {
     write_message(error.what(), error.remedy());
     throw CommandEnded(status_without_trace(InterruptGuard::signal()));
   }
-  say_what_is_missing(options, result);
+  warn_missing_parts(options, result);
   const bool recorded = std::ranges::any_of(result.processes, has_news);
   const InterruptGuard guard;
   const ExitStatus reported = report(options, result);
@@ -396,7 +396,7 @@ std::vector<Trace> trace_run_command(const std::vector<std::string>& words) {
   check(options);
   ProgramResult result = run_traced(options, choose_python(options.python));
   if (result.processes.empty() && exit_status_of(result) == 0) {
-    const Error nothing = why_nothing(options, result);
+    const Error nothing = no_trace_error(options, result);
     throw Error(ExitStatus::failed, fmt::format("`{}`: {}", fmt::join(words, " "), nothing.what()),
                 nothing.remedy().empty() ? "Give a program that calls torch." : nothing.remedy());
   }
@@ -407,14 +407,14 @@ std::vector<Trace> trace_run_command(const std::vector<std::string>& words) {
                 fmt::format("`{}` was not traced: {}", fmt::join(words, " "), failed->problem),
                 failed->remedy);
   }
-  say_what_is_missing(options, result);
+  warn_missing_parts(options, result);
   if (const int status = exit_status_of(result); status != 0) {
     throw Error(ExitStatus::failed,
                 fmt::format("`{}` ended with exit status {}", fmt::join(words, " "), status),
                 "See its own messages for the reason. The trace would be incomplete.");
   }
-  note_untraced(result);
-  note_what_is_missing(options, result, {});
+  count_untraced_processes(result);
+  record_missing_parts(options, result, {});
   std::vector<Trace> traces;
   for (TracedProcess& process : result.processes)
     if (process.trace && has_news(process)) traces.push_back(std::move(*process.trace));

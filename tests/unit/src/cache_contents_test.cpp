@@ -31,7 +31,7 @@ std::size_t entries_of(std::string_view folder) {
 TEST_CASE("what is kept is found where it is written", "[cache_contents]") {
   const optrace::PrivateFolder cache;
   const optrace::test::EnvironmentVariable place("OPTRACE_CACHE_DIR", cache.path().c_str());
-  (void)optrace::kept_trace_file("train");
+  (void)optrace::cached_trace_file("train");
   CHECK(entries_of("traces") == 1);
   const optrace::WorkFolder work(cache.path(), cache.path());
   CHECK(entries_of("source") == 1);

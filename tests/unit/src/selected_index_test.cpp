@@ -42,7 +42,7 @@ TEST_CASE("the index for the torch at hand, and what is said where none is exact
   write_index(contents, folder.path() / "indexes/torch-7.1.0.index");
 
   write(file, "__version__ = '7.1.0+cpu'\ngit_version = '" + std::string(40, 'b') + "'\n");
-  IndexChoice choice = choose_index(python);
+  SelectedIndex choice = choose_index(python);
   CHECK(choice.index.torch_version() == "7.1.0");
   CHECK(choice.exact);
 

@@ -9,7 +9,7 @@
 #include "platform/files/private_folder.h"
 #include "tests/unit/environment_variable.h"
 
-using optrace::kept_trace_file;
+using optrace::cached_trace_file;
 namespace fs = std::filesystem;
 
 namespace {
@@ -35,10 +35,10 @@ TEST_CASE("the traces of the last programs are kept", "[kept_traces]") {
   fs::create_directory(elsewhere);
   fs::create_directory_symlink(elsewhere, traces / "20190101-000000-1");
 
-  const fs::path file = kept_trace_file("train");
+  const fs::path file = cached_trace_file("train");
   CHECK(file.filename() == "train.trace");
   CHECK(fs::status(file.parent_path()).permissions() == fs::perms::owner_all);
-  CHECK(entries(traces) == optrace::kKeptPrograms + 2);
+  CHECK(entries(traces) == optrace::kCachedPrograms + 2);
   CHECK(fs::exists(traces / "20200139-120000-7"));
   CHECK_FALSE(fs::exists(traces / "20200120-120000-7"));
   CHECK(fs::exists(traces / "notes"));
@@ -49,7 +49,7 @@ TEST_CASE("the name of a kept trace is a plain word", "[kept_traces]") {
   const optrace::PrivateFolder cache;
   const optrace::test::EnvironmentVariable place("OPTRACE_CACHE_DIR", cache.path().c_str());
   const auto name = [](const std::string& text) {
-    return kept_trace_file(text).filename().string();
+    return cached_trace_file(text).filename().string();
   };
   CHECK(name("a b;$(c)/d\n") == "a_b___c__d_.trace");
   CHECK(name("--x") == "x.trace");
@@ -60,5 +60,5 @@ TEST_CASE("the name of a kept trace is a plain word", "[kept_traces]") {
 
 TEST_CASE("a cache that can't be used is an error with a remedy", "[kept_traces]") {
   const optrace::test::EnvironmentVariable place("OPTRACE_CACHE_DIR", "/proc/cache");
-  CHECK_THROWS_WITH(kept_trace_file("train"), Catch::Contains("/proc/cache"));
+  CHECK_THROWS_WITH(cached_trace_file("train"), Catch::Contains("/proc/cache"));
 }
