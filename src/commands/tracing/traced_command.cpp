@@ -1,14 +1,14 @@
 #include "src/commands/tracing/traced_command.h"
 
-#include <algorithm>
-#include <array>
 #include <cstdio>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "platform/error.h"
+#include "src/command_line/command_description.h"
 #include "src/command_line/command_line.h"
+#include "src/commands/commands.h"
 #include "src/commands/tracing/op_command.h"
 #include "src/commands/tracing/run_command.h"
 #include "src/terminal/command_words.h"
@@ -16,10 +16,12 @@
 namespace optrace {
 namespace {
 
-// Commands that trace nothing.
-constexpr auto kOtherCommands = std::to_array<std::string_view>(
-    {"locate", "explain", "layers", "report", "merge", "compare", "source", "check", "findings",
-     "attach", "cache", "doctor", "lsp", "mcp", "completions"});
+/// Returns true for the name of a command that neither takes an op nor always runs a program.
+bool traces_nothing(const std::string& name) {
+  const CommandDescription program = describe(optrace_command());
+  const CommandDescription* const command = program.command(name);
+  return command != nullptr && command->program_after != "";
+}
 
 /// Redirects standard output to standard error during its lifetime.
 class OutputToError {
@@ -50,7 +52,7 @@ std::vector<Trace> trace_command(const std::string& line) {
     throw Error(ExitStatus::usage, "the command is empty",
                 "Give an op with its options, `conv2d --dtype float16`, or `run SCRIPT`.");
   }
-  if (std::ranges::find(kOtherCommands, words[0]) != kOtherCommands.end()) {
+  if (traces_nothing(words[0])) {
     throw Error(ExitStatus::usage, fmt::format("the command `{}` traces nothing", line),
                 "Give an op with its options, `conv2d --dtype float16`, or `run SCRIPT`.");
   }
