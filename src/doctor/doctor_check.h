@@ -4,10 +4,8 @@
 #include <functional>
 #include <string>
 #include <string_view>
-#include <utility>
+#include <variant>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "platform/error.h"
 
@@ -24,6 +22,12 @@ enum class CheckState : std::uint8_t {
 /// Returns `ok`, `limited`, `missing` or `skipped`.
 std::string_view name_of(CheckState state);
 
+/// A fact for programs.
+struct DoctorFact {
+  std::string name;
+  std::variant<std::string, bool, std::int64_t, std::uint64_t, std::vector<DoctorFact>> value;
+};
+
 /// One thing that optrace needs or can use, and what was found.
 struct DoctorCheck {
   std::string_view id;  ///< "torch"; in text, it is also the title.
@@ -31,7 +35,7 @@ struct DoctorCheck {
   std::string found{};   ///< A sentence without a full stop.
   std::string remedy{};  ///< What to do unless `state` is ok: a command or sentences.
   bool tested = false;   ///< True for a self-test: optrace did the thing.
-  nlohmann::ordered_json facts = nlohmann::ordered_json::object();  ///< For programs.
+  std::vector<DoctorFact> facts{};
 };
 
 using DoctorProgress = std::function<void(std::string_view)>;

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <type_traits>
+#include <variant>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "platform/text/json_writer.h"
 #include "platform/text/printable_text.h"
@@ -49,13 +52,25 @@ std::string verdict(const std::vector<DoctorCheck>& checks) {
       limited == 1 ? std::string("1 thing is") : fmt::format("{} things are", limited));
 }
 
+Json as_json(const std::vector<DoctorFact>& facts) {
+  Json object = Json::object();
+  const auto as_value = [](const auto& value) -> Json {
+    if constexpr (std::is_same_v<decltype(value), const std::vector<DoctorFact>&>)
+      return as_json(value);
+    else
+      return value;
+  };
+  for (const DoctorFact& fact : facts) object[fact.name] = std::visit(as_value, fact.value);
+  return object;
+}
+
 Json json_of(const DoctorCheck& check) {
   Json object = {{"id", check.id},
                  {"status", name_of(check.state)},
                  {"self_test", check.tested},
                  {"found", check.found}};
   if (!check.remedy.empty()) object["remedy"] = check.remedy;
-  if (!check.facts.empty()) object["facts"] = check.facts;
+  if (!check.facts.empty()) object["facts"] = as_json(check.facts);
   return object;
 }
 

@@ -22,7 +22,7 @@ namespace {
 DoctorCheck check_ptrace_scope(const TracingRights& rights) {
   DoctorCheck check{.id = "ptrace scope"};
   check.facts = {{"capability", rights.may_trace_others()}};
-  if (rights.yama) check.facts["yama"] = *rights.yama;
+  if (rights.yama) check.facts.push_back({"yama", std::int64_t{*rights.yama}});
   check.found = rights.yama
                     ? fmt::format("kernel.yama.ptrace_scope is {}{}", *rights.yama,
                                   rights.may_trace_others() ? "; optrace has CAP_SYS_PTRACE" : "")
@@ -39,7 +39,7 @@ DoctorCheck check_ptrace_scope(const TracingRights& rights) {
 
 DoctorCheck check_seccomp(const TracingRights& rights) {
   DoctorCheck check{.id = "seccomp"};
-  check.facts = {{"mode", rights.ours.seccomp}};
+  check.facts = {{"mode", std::int64_t{rights.ours.seccomp}}};
   if (!rights.ptrace_filter) {
     check.found = rights.ours.seccomp == 0 ? "no filter" : "a filter, which allows ptrace";
     return check;
@@ -107,14 +107,12 @@ DoctorCheck check_cache() {
     return check;
   }
   std::uint64_t bytes = 0;
-  check.facts = {{"folder", cache_folder().string()},
-                 {"bytes", 0},
-                 {"parts", nlohmann::ordered_json::object()}};
+  std::vector<DoctorFact> parts;
   for (const CachePart& part : list_cache()) {
     bytes += bytes_of(part);
-    if (!part.entries.empty()) check.facts["parts"][std::string(part.folder)] = bytes_of(part);
+    if (!part.entries.empty()) parts.push_back({std::string(part.folder), bytes_of(part)});
   }
-  check.facts["bytes"] = bytes;
+  check.facts = {{"folder", cache_folder().string()}, {"bytes", bytes}, {"parts", parts}};
   check.found = fmt::format("{} in {}; `optrace cache list` shows more", readable_size(bytes),
                             cache_folder().string());
   return check;
@@ -129,8 +127,8 @@ DoctorCheck check_terminal() {
     return check;
   }
   const TerminalStyle style = style_for({}, target);
-  check.facts["colour"] = style.colour;
-  check.facts["columns"] = target.width;
+  check.facts.push_back({"colour", style.colour});
+  check.facts.push_back({"columns", std::uint64_t{target.width}});
   check.found = fmt::format(
       "{}, {}",
       target.width == 0 ? std::string("of unknown width") : fmt::format("{} columns", target.width),

@@ -63,17 +63,20 @@ FoundTorch check_torch(const PythonChoice& python) {
 DoctorCheck check_symbols(const InstalledTorch& torch) {
   DoctorCheck check{.id = "symbols"};
   std::vector<std::string> stripped;
+  std::vector<DoctorFact> libraries;
   try {
     for (const std::filesystem::path& path : torch_libraries(torch.folder, false)) {
       const ModuleSymbols library(path);
       const std::string name = path.filename().string();
-      check.facts["libraries"][name] = {{"build_id", library.build_id()},
-                                        {"stripped", library.stripped()}};
+      libraries.push_back(
+          {name, std::vector<DoctorFact>{{"build_id", std::string(library.build_id())},
+                                         {"stripped", library.stripped()}}});
       if (library.stripped()) stripped.push_back(name);
     }
   } catch (const Error& error) {
     return failed_check("symbols", CheckState::missing, error);
   }
+  if (!libraries.empty()) check.facts = {{"libraries", std::move(libraries)}};
   if (stripped.empty()) {
     check.found = "torch's libraries have the names of all their functions";
     return check;
@@ -91,8 +94,8 @@ DoctorCheck check_index(const std::string& python_option) {
   try {
     const SelectedIndex choice = choose_index(python_option);
     check.facts = {{"path", choice.index.path().string()},
-                   {"torch_version", choice.index.torch_version()},
-                   {"git_version", choice.index.git_version()},
+                   {"torch_version", std::string(choice.index.torch_version())},
+                   {"git_version", std::string(choice.index.git_version())},
                    {"exact", choice.exact}};
     if (choice.exact) {
       check.found = fmt::format("exact lines, from {}", choice.index.path().string());

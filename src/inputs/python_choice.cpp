@@ -10,7 +10,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include "platform/error.h"
@@ -18,6 +17,7 @@
 #include "platform/files/installation.h"
 #include "platform/text/printable_text.h"
 #include "pytorch/installed/installed_torch.h"
+#include "tracer/trace/trace.h"
 
 namespace optrace {
 namespace {
@@ -138,9 +138,9 @@ PythonChoice choose_python(const std::string& option) {
   return first;
 }
 
-void describe_choice(const PythonChoice& python, nlohmann::json& meta) {
+void describe_choice(const PythonChoice& python, Trace& trace) {
   if (!python.found_elsewhere) return;
-  meta["interpreter"] = {{"path", python.path.string()}, {"from", python.reason}};
+  trace.meta["interpreter"] = {{"path", python.path.string()}, {"from", python.reason}};
 }
 
 }  // namespace optrace

@@ -3,9 +3,9 @@
 #include <filesystem>
 #include <string>
 
-#include <nlohmann/json_fwd.hpp>
-
 namespace optrace {
+
+struct Trace;
 
 /// The Python to trace, and the reason for the choice, for messages: "--python", "$VIRTUAL_ENV".
 struct PythonChoice {
@@ -27,7 +27,7 @@ struct PythonChoice {
 /// Error(interrupted) after a signal, if an InterruptGuard lives.
 PythonChoice choose_python(const std::string& option);
 
-/// Adds the choice to a trace's meta, for the header of its reports, if it was found elsewhere.
-void describe_choice(const PythonChoice& python, nlohmann::json& meta);
+/// Adds the choice to a trace, for the header of its reports, if it was found elsewhere.
+void describe_choice(const PythonChoice& python, Trace& trace);
 
 }  // namespace optrace

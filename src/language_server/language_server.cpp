@@ -2,13 +2,18 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
+#include <stdexcept>
 #include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include "lookup/source_text/python_source.h"
 #include "platform/error.h"
 #include "platform/text/json_reader.h"
+#include "platform/text/json_writer.h"
 #include "present/hyperlink_format.h"
 #include "src/language_server/text_position.h"
 
@@ -69,13 +74,40 @@ Json position(std::size_t line, std::size_t character) {
 
 }  // namespace
 
-/// What a request about a position is about.
-struct LanguageServer::Question {
-  LocateResult found;
-  Json range;  ///< Of the name in the file.
+/// What was opened, and whether the client has said goodbye.
+class LanguageServer::Session {
+ public:
+  Session(NameAnswers& answers, std::string version)
+      : answers_(answers), version_(std::move(version)) {}
+
+  std::optional<Json> answer(const std::string& text);
+  bool ended() const { return ended_; }
+  bool shut_down() const { return shut_down_; }
+
+ private:
+  /// What a request about a position is about.
+  struct Question {
+    LocateResult found;
+    Json range;  ///< Of the name in the file.
+  };
+
+  Json result_of(const std::string& method, const Json& parameters);
+  void notice(const std::string& method, const Json& parameters);
+  Json initialize(const Json& parameters);
+  Json definition(const Json& parameters);
+  Json hover(const Json& parameters);
+  std::optional<Question> question(const Json& parameters);
+
+  NameAnswers& answers_;
+  std::string version_;
+  std::map<std::string, PythonSource> files_;  ///< What is open, by URI.
+  bool bytes_ = false;                         ///< Positions are bytes, not UTF-16 code units.
+  bool initialized_ = false;
+  bool shut_down_ = false;
+  bool ended_ = false;
 };
 
-std::optional<Json> LanguageServer::answer(const std::string& text) {
+std::optional<Json> LanguageServer::Session::answer(const std::string& text) {
   const Json message = read_json(text);
   if (message.is_discarded()) return error_response(nullptr, kParseError, "not valid JSON");
   const Json& id = member(message, "id");
@@ -102,7 +134,7 @@ std::optional<Json> LanguageServer::answer(const std::string& text) {
   }
 }
 
-Json LanguageServer::result_of(const std::string& method, const Json& parameters) {
+Json LanguageServer::Session::result_of(const std::string& method, const Json& parameters) {
   if (method == "initialize") return initialize(parameters);
   if (!initialized_) throw RequestError(kNotInitialized, "initialize comes first");
   if (shut_down_) throw RequestError(kInvalidRequest, "the server was shut down");
@@ -115,7 +147,7 @@ Json LanguageServer::result_of(const std::string& method, const Json& parameters
   throw RequestError(kMethodNotFound, fmt::format("optrace does not answer '{}'", method));
 }
 
-Json LanguageServer::initialize(const Json& parameters) {
+Json LanguageServer::Session::initialize(const Json& parameters) {
   initialized_ = true;
   const Json& encodings =
       member(member(member(parameters, "capabilities"), "general"), "positionEncodings");
@@ -128,7 +160,7 @@ Json LanguageServer::initialize(const Json& parameters) {
           {"serverInfo", {{"name", "optrace"}, {"version", version_}}}};
 }
 
-void LanguageServer::notice(const std::string& method, const Json& parameters) {
+void LanguageServer::Session::notice(const std::string& method, const Json& parameters) {
   if (method == "exit") {
     ended_ = true;
     return;
@@ -148,7 +180,8 @@ void LanguageServer::notice(const std::string& method, const Json& parameters) {
   }
 }
 
-std::optional<LanguageServer::Question> LanguageServer::question(const Json& parameters) {
+std::optional<LanguageServer::Session::Question> LanguageServer::Session::question(
+    const Json& parameters) {
   const auto file = files_.find(text_in(member(parameters, "textDocument"), "uri"));
   const std::size_t line = number_in(member(parameters, "position"), "line");
   const std::size_t character = number_in(member(parameters, "position"), "character");
@@ -164,7 +197,7 @@ std::optional<LanguageServer::Question> LanguageServer::question(const Json& par
       {{"start", position(line, units(name->begin))}, {"end", position(line, units(name->end))}}};
 }
 
-Json LanguageServer::definition(const Json& parameters) {
+Json LanguageServer::Session::definition(const Json& parameters) {
   Json places = Json::array();
   if (const auto asked = question(parameters)) {
     for (const LocalPlace& place : answers_.definitions(asked->found)) {
@@ -176,11 +209,29 @@ Json LanguageServer::definition(const Json& parameters) {
   return places;
 }
 
-Json LanguageServer::hover(const Json& parameters) {
+Json LanguageServer::Session::hover(const Json& parameters) {
   const auto asked = question(parameters);
   if (!asked) return nullptr;
   return {{"contents", {{"kind", "markdown"}, {"value", answers_.description(asked->found)}}},
           {"range", asked->range}};
+}
+
+LanguageServer::LanguageServer(NameAnswers& answers, std::string version)
+    : session_(std::make_unique<Session>(answers, std::move(version))) {}
+
+LanguageServer::~LanguageServer() = default;
+
+std::optional<std::string> LanguageServer::answer(const std::string& text) {
+  const std::optional<Json> response = session_->answer(text);
+  return response ? std::optional(write_json(*response)) : std::nullopt;
+}
+
+bool LanguageServer::ended() const {
+  return session_->ended();
+}
+
+bool LanguageServer::shut_down() const {
+  return session_->shut_down();
 }
 
 }  // namespace optrace

@@ -10,7 +10,6 @@
 
 #include "platform/error.h"
 #include "platform/process/interrupt.h"
-#include "platform/text/json_writer.h"
 #include "platform/text/printable_text.h"
 #include "src/terminal/standard_output.h"
 
@@ -95,8 +94,7 @@ std::optional<std::string> MessageStream::read() {
   return text;
 }
 
-bool MessageStream::write(const nlohmann::json& message) {
-  const std::string text = write_json(message);
+bool MessageStream::write(std::string_view text) {
   return write_bytes(fmt::format("Content-Length: {}\r\n\r\n{}", text.size(), text));
 }
 

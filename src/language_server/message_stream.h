@@ -6,8 +6,6 @@
 #include <string>
 #include <string_view>
 
-#include <nlohmann/json.hpp>
-
 namespace optrace {
 
 /// The messages of a language server: JSON texts on standard input and output, each after a header
@@ -19,8 +17,9 @@ class MessageStream {
   /// Error(interrupted) and Error(failed).
   std::optional<std::string> read();
 
-  /// Returns false once the client has gone. Throws Error(failed).
-  static bool write(const nlohmann::json& message);
+  /// Writes the JSON text of a message. Returns false once the client has gone. Throws
+  /// Error(failed).
+  static bool write(std::string_view text);
 
  private:
   std::optional<std::string> read_line();

@@ -311,7 +311,7 @@ ProgramResult run_traced(RunOptions& options, const PythonChoice& python) {
     options.request.dry_run = dry_run_of(options.dry_run, python.path);
   ProgramResult result = run_with_progress(options.request);
   for (TracedProcess& process : result.processes)
-    if (process.trace) describe_choice(python, process.trace->meta);
+    if (process.trace) describe_choice(python, *process.trace);
   return result;
 }
 

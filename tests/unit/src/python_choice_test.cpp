@@ -10,6 +10,7 @@
 #include "platform/error.h"
 #include "platform/files/private_folder.h"
 #include "tests/unit/environment_variable.h"
+#include "tracer/trace/trace.h"
 
 using namespace optrace;
 using namespace optrace::test;
@@ -104,9 +105,9 @@ TEST_CASE("without a Python that was asked for, the first environment with torch
   const PythonChoice above = choose_python("");
   CHECK(above.path == project);
   CHECK(above.reason == ".venv in " + pythons.at("project"));
-  nlohmann::json meta;
-  describe_choice(above, meta);
-  CHECK(meta["interpreter"]["from"] == above.reason);
+  Trace trace;
+  describe_choice(above, trace);
+  CHECK(trace.meta["interpreter"]["from"] == above.reason);
 }
 
 TEST_CASE("a .venv that other users can change is not used") {
