@@ -19,9 +19,9 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <set>
-#include <span>
 #include <sstream>
 #include <string>
 #include <unordered_map>
@@ -524,51 +524,77 @@ int compare_paths(const std::filesystem::path& trace) {
   return sums.differences == 0 ? 0 : 1;
 }
 
-int run(int count, char** values) {
-  Command app("compare_parents", "Holds optrace's call tree against a single-stepped run.");
-  app.require_subcommands(1, 1);
+std::string problem_of_folder(const std::string& folder) {
+  return std::filesystem::is_directory(folder) ? std::string()
+                                               : fmt::format("{} is not a folder", folder);
+}
+
+/// What the words of the command line set.
+struct Chosen {
   Settings settings;
   std::string output;
   std::string trace;
   std::string truth;
-  Command& run_command = app.add_subcommand("run", "Single-step workloads, then record them");
-  Command& compare_command = app.add_subcommand("compare", "Count the wrong parents");
-  Command& paths_command = app.add_subcommand("paths", "Compare a timeline's paths and call trees");
-  run_command.add_option("--python", settings.python, "Runs the workloads").required();
-  run_command.add_option("--program", settings.program, "run_workload.py").required();
-  run_command.add_option("--workload", settings.workloads, "What to run").required();
-  run_command.add_option("--agent", settings.agent, "The agent's library").required();
-  run_command.add_option("--stepper", settings.stepper, "The library single_step").required();
-  run_command.add_flag("--python-events", settings.python_events, "Also compare Python's calls");
-  run_command.add_option("--mode", settings.modes, "What to record with: int3, jump")
-      .one_of({"int3", "jump"});
-  run_command.add_option("--most-steps", settings.most_steps, "Of one workload");
-  run_command.add_flag("--compare", settings.compare, "Compare at once, keep no trace");
-  run_command.add_option("-o", output, "Folder").required().check([](const std::string& folder) {
-    return std::filesystem::is_directory(folder) ? std::string()
-                                                 : fmt::format("{} is not a folder", folder);
-  });
-  compare_command.add_positional("TRACE", trace, "Of one workload").required();
-  compare_command.add_positional("TRUTH", truth, "What its single steps were").required();
-  paths_command.add_positional("TRACE", trace, "With a timeline").required();
+  int status = 0;  ///< The exit status, once the command has run.
+};
+
+CommandRow program_of(Chosen& chosen) {
+  Settings& settings = chosen.settings;
+  const OptionRows run_options = {
+      {"--python", "PATH", "Runs the workloads", &settings.python, kRequired},
+      {"--program", "PATH", "run_workload.py", &settings.program, kRequired},
+      {"--workload", "NAME", "What to run", &settings.workloads, kRequired},
+      {"--agent", "PATH", "The agent's library", &settings.agent, kRequired},
+      {"--stepper", "PATH", "The library single_step", &settings.stepper, kRequired},
+      {"--python-events", "", "Also compare Python's calls", &settings.python_events},
+      {"--mode", "MODE", "What to record with: int3, jump", &settings.modes,
+       AllowedValues(OneOf{{"int3", "jump"}})},
+      {"--most-steps", "N", "Of one workload", &settings.most_steps},
+      {"--compare", "", "Compare at once, keep no trace", &settings.compare},
+      {"-o", "FOLDER", "Folder", &chosen.output,
+       OptionExtras{.required = true, .allowed = ProblemOf(problem_of_folder)}}};
+  const OptionRows compare_options = {
+      {"TRACE", "", "Of one workload", &chosen.trace, kRequired},
+      {"TRUTH", "", "What its single steps were", &chosen.truth, kRequired}};
+  const OptionRows paths_options = {{"TRACE", "", "With a timeline", &chosen.trace, kRequired}};
+  const auto body = [](const OptionRows& options, const std::function<void()>& run) {
+    return [options, run] { return CommandBody{options, run}; };
+  };
+  return {
+      .name = "compare_parents",
+      .summary = "Holds optrace's call tree against a single-stepped run.",
+      .examples = "",
+      .commands = {
+          {.name = "run",
+           .summary = "Single-step workloads, then record them",
+           .examples = "",
+           .body = body(run_options, [&chosen] { run_workloads(chosen.settings, chosen.output); })},
+          {.name = "compare",
+           .summary = "Count the wrong parents",
+           .examples = "",
+           .body = body(compare_options,
+                        [&chosen] { chosen.status = compare_files(chosen.trace, chosen.truth); })},
+          {.name = "paths",
+           .summary = "Compare a timeline's paths and call trees",
+           .examples = "",
+           .body =
+               body(paths_options, [&chosen] { chosen.status = compare_paths(chosen.trace); })}}};
+}
+
+int run(int count, char** values) {
+  Chosen chosen;
   try {
-    app.parse(std::span<char* const>(values, static_cast<std::size_t>(count)));
+    run_command_line(program_of(chosen), {values + 1, values + count});
   } catch (const HelpAsked& asked) {
     fmt::print("{}", asked.text());
-    return 0;
   } catch (const WrongUsage& wrong) {
     fmt::print(stderr, "compare_parents: {}\nSee compare_parents --help.\n", wrong.what());
     return static_cast<int>(ExitStatus::usage);
-  }
-  try {
-    if (app.chosen() == &run_command) run_workloads(settings, output);
-    if (app.chosen() == &compare_command) return compare_files(trace, truth);
-    if (app.chosen() == &paths_command) return compare_paths(trace);
   } catch (const Error& error) {
     fmt::print(stderr, "compare_parents: {}\n{}\n", error.what(), error.remedy());
     return static_cast<int>(error.status());
   }
-  return 0;
+  return chosen.status;
 }
 
 }  // namespace
