@@ -19,7 +19,7 @@
 #include "python/python_values.h"
 #include "python/recorded_trace.h"
 #include "pytorch/functions/layers.h"
-#include "report/model/frame_time.h"
+#include "report/json/detail_json.h"
 
 namespace optrace {
 namespace {
@@ -229,7 +229,7 @@ PYBIND11_MODULE(_optrace, module) {
       .def_property_readonly("calls", [](const FrameView& it) { return it->calls; })
       .def_property_readonly(
           "detail",
-          [](const FrameView& it) { return optrace::to_python(optrace::detail_with_time(*it)); })
+          [](const FrameView& it) { return optrace::python_of_json(optrace::detail_json(*it)); })
       .def_property_readonly("children", &FrameView::children)
       .def("__repr__", [](const FrameView& it) {
         return optrace::text(fmt::format("<optrace.Frame {}: {}, {} call{}>",

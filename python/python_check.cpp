@@ -86,7 +86,7 @@ std::string_view PythonCheck::status() const {
 }
 
 py::object PythonCheck::rules() const {
-  return py::module_::import("json").attr("loads")(optrace::text(text("json")))["rules"];
+  return python_of_json(text("json"))["rules"];
 }
 
 std::string PythonCheck::text(const std::string& format) const {

@@ -1,7 +1,6 @@
 #include "python/python_values.h"
 
 #include "platform/text/json_reader.h"
-#include "platform/text/json_writer.h"
 #include "platform/text/printable_text.h"
 
 namespace optrace {
@@ -23,8 +22,8 @@ py::object text(const std::optional<std::string>& bytes) {
 
 // Uses Python's own parser, which limits the nesting depth: a value may be nested too deeply for
 // this thread's stack.
-py::object to_python(const nlohmann::json& value) {
-  return py::module_::import("json").attr("loads")(text(write_json(value)));
+py::object python_of_json(const std::string& json) {
+  return py::module_::import("json").attr("loads")(text(json));
 }
 
 nlohmann::json to_json_value(const py::handle& value) {

@@ -18,8 +18,8 @@ pybind11::str text(const std::string& bytes);
 /// Same, but returns None for nothing.
 pybind11::object text(const std::optional<std::string>& bytes);
 
-/// Converts a JSON value to dict, list and so on.
-pybind11::object to_python(const nlohmann::json& value);
+/// Converts JSON text to dict, list and so on.
+pybind11::object python_of_json(const std::string& json);
 
 /// Converts a Python value that came from JSON or can be represented in it.
 nlohmann::json to_json_value(const pybind11::handle& value);

@@ -13,7 +13,6 @@
 #include "report/json/saved_report.h"
 #include "report/merge/merge.h"
 #include "report/merge/trace_index.h"
-#include "report/model/json_fields.h"
 
 namespace optrace {
 
@@ -49,8 +48,7 @@ std::shared_ptr<const Report> RecordedTrace::with_times() {
 std::vector<CheckResult> RecordedTrace::check(const std::vector<Rule>& rules,
                                               const CheckOptions& options) {
   const std::shared_ptr<const Report> made = report(false);
-  const std::optional<Index> index =
-      find_index(text_at(made->torch, "version"), text_at(made->torch, "git_version"));
+  const std::optional<Index> index = find_index(made->torch.version, made->torch.git_version);
   const KnownNames names(trace_ ? std::span(&*trace_, 1) : std::span<const Trace>(),
                          index ? &*index : nullptr);
   return optrace::check(*made, names, rules, options);

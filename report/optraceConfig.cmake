@@ -1,3 +1,1 @@
-include(CMakeFindDependencyMacro)
-find_dependency(nlohmann_json)
 include(${CMAKE_CURRENT_LIST_DIR}/optraceTargets.cmake)

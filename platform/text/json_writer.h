@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 
@@ -32,6 +33,11 @@ std::string write_json(const Json& value, int indentation = -1) {
   } catch (const typename Json::type_error&) {  // Not UTF-8, which is rare.
     return printable_json(with_valid_utf8(value).dump(indentation));
   }
+}
+
+/// Returns the JSON text of a foreign string, quotes included, as write_json() writes it.
+inline std::string json_string(std::string_view text) {
+  return write_json(nlohmann::json(text));
 }
 
 }  // namespace optrace

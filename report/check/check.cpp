@@ -8,10 +8,10 @@
 #include <set>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include "platform/error.h"
 #include "pytorch/functions/layers.h"
@@ -26,7 +26,7 @@
 #include "report/details/returned_values.h"
 #include "report/findings/device_copies.h"
 #include "report/findings/findings.h"
-#include "report/model/json_fields.h"
+#include "report/model/op_call.h"
 #include "report/model/own_code.h"
 #include "report/model/shortfalls.h"
 #include "report/model/walk_frames.h"
@@ -34,7 +34,6 @@
 namespace optrace {
 namespace {
 
-using Json = nlohmann::json;
 using Status = CheckResult::Status;
 using Path = std::vector<const Frame*>;
 
@@ -44,46 +43,22 @@ std::string times(std::uint64_t count) {
 
 /// Returns the name of a frame for display.
 std::string shown_name(const Frame& frame) {
-  const bool step = !text_at(frame.detail, "step").empty();
-  return step && frame.op ? *frame.op : short_name(frame.name);
-}
-
-/// Visits each tensor among an op's arguments and results, in all variants of its calls.
-template <typename Visit>
-void each_tensor(const Json& value, const Visit& visit) {
-  // The readers of op records limit their depth.
-  std::vector<const Json*> pending{&value};
-  while (!pending.empty()) {
-    const Json& at = *pending.back();
-    pending.pop_back();
-    if (!at.is_structured()) continue;
-    if (at.is_object() && at.contains("tensor") && at["tensor"].is_object()) visit(at["tensor"]);
-    for (const Json& part : at) pending.push_back(&part);
-  }
+  return frame.detail->dispatch && frame.op ? *frame.op : short_name(frame.name);
 }
 
 /// Counts the calls of an op with a tensor of that dtype among their arguments or results.
 std::uint64_t calls_on_dtype(const Frame& frame, const std::string& dtype) {
-  if (!frame.detail.is_object()) return 0;
-  const auto has = [&](const char* key, const Json& call) {
-    bool found = false;
-    if (const auto values = call.find(key); values != call.end())
-      each_tensor(*values,
-                  [&](const Json& tensor) { found = found || text_at(tensor, "dtype") == dtype; });
-    return found;
+  const auto has_dtype = [&](const TensorFacts* tensor) {
+    return tensor != nullptr && tensor->dtype == dtype;
   };
-  if (has("results", frame.detail)) return frame.calls;
-  const auto variants = frame.detail.find("variants");
-  if (variants == frame.detail.end() || !variants->is_array())
-    return has("arguments", frame.detail) ? frame.calls : 0;
+  if (std::ranges::any_of(results_of(frame), [&](const Result* result) {
+        return has_dtype(std::get_if<TensorFacts>(&result->value));
+      }))
+    return frame.calls;
   std::uint64_t calls = 0;
-  for (const Json& variant : *variants)
-    if (variant.is_object() && has("arguments", variant)) calls += count_at(variant, "calls");
+  for (const OpCalls& kind : op_calls(frame))
+    if (std::ranges::any_of(tensors_in(kind), has_dtype)) calls += kind.calls;
   return calls;
-}
-
-bool has_op_record(const Frame& frame) {
-  return frame.detail.is_object() && frame.detail.contains("arguments");
 }
 
 /// Counts the calls of an op on a device: cpu, cuda, or any if empty.
@@ -92,26 +67,21 @@ std::uint64_t calls_on(const Frame& frame, const std::string& device, const Repo
   const auto amount = [&](bool cuda, std::uint64_t calls) {
     return cuda == is_cuda(device) ? calls : 0;
   };
-  if (!frame.detail.is_object() || !frame.detail.contains("key_set"))
-    return amount(is_cuda(report.device), frame.calls);
-  if (const auto variants = frame.detail.find("variants");
-      variants != frame.detail.end() && variants->is_array()) {
-    std::uint64_t calls = 0;
-    for (const Json& variant : *variants) {
-      bool cuda = false;
-      if (variant.is_object())
-        each_tensor(variant,
-                    [&](const Json& tensor) { cuda = cuda || is_cuda(text_at(tensor, "device")); });
-      calls += amount(cuda, count_at(variant, "calls"));
-    }
-    return calls;
+  const DispatchDetail& dispatch = *frame.detail->dispatch;
+  if (!dispatch.choice.key_set) return amount(is_cuda(report.device), frame.calls);
+  if (dispatch.variants.empty()) {
+    const bool cuda = std::ranges::any_of(*dispatch.choice.key_set, [](const std::string& key) {
+      return key.find("CUDA") != std::string::npos;
+    });
+    return amount(cuda, frame.calls);
   }
-  const Json& keys = frame.detail["key_set"];
-  const bool cuda = keys.is_array() && std::any_of(keys.begin(), keys.end(), [](const Json& key) {
-                      return key.is_string() &&
-                             key.get_ref<const std::string&>().find("CUDA") != std::string::npos;
-                    });
-  return amount(cuda, frame.calls);
+  std::uint64_t calls = 0;
+  for (const OpCalls& kind : op_calls(frame)) {
+    const bool cuda = std::ranges::any_of(
+        tensors_in(kind), [](const TensorFacts* tensor) { return is_cuda(tensor->device); });
+    calls += amount(cuda, kind.calls);
+  }
+  return calls;
 }
 
 bool is_innermost_library(const Frame& frame) {
@@ -121,17 +91,10 @@ bool is_innermost_library(const Frame& frame) {
 }
 
 std::uint64_t calls_of_kind(const Frame& frame, std::string_view kind) {
-  if (!frame.detail.is_object() || !frame.detail.contains("calls")) return 0;
-  const Json& calls = frame.detail["calls"];
-  if (!calls.is_array()) return 0;
   std::uint64_t count = 0;
-  for (const Json& call : calls)
-    if (text_at(call, "kind") == kind) count += count_at(call, "calls");
+  for (const LibraryCall& call : frame.detail->calls)
+    if (call.kind == kind) count += call.calls;
   return count;
-}
-
-bool is_call_of(const Frame& frame, std::string_view op) {
-  return is_op_call(frame) && frame.op && *frame.op == op;
 }
 
 /// Returns true for a call that copies all tensors of a list with its own kernels, without
@@ -156,8 +119,7 @@ std::uint64_t amount(Measure measure, const Path& path, const GraphBreaks& break
     case Measure::ops:
       return is_op_call(frame) ? frame.calls : 0;
     case Measure::kernels:
-      return frame.layer == Layer::kernel && parent != nullptr &&
-                     !text_at(parent->detail, "step").empty()
+      return frame.layer == Layer::kernel && parent != nullptr && parent->detail->dispatch
                  ? frame.calls
                  : 0;
     case Measure::launches:
@@ -183,7 +145,7 @@ std::uint64_t amount(Measure measure, const Path& path, const GraphBreaks& break
     case Measure::implicit_copies:
       return implicit_copies(path);
     case Measure::failures: {
-      const auto failure = call_failure(frame.detail);
+      const auto failure = call_failure(*frame.detail);
       return failure ? failure->calls : 0;
     }
   }
@@ -193,18 +155,14 @@ std::uint64_t amount(Measure measure, const Path& path, const GraphBreaks& break
 /// Counts the calls of a library function that are recorded in the frame and have no frame of their
 /// own.
 std::uint64_t calls_inside(const NameMeaning& meaning, const Frame& frame) {
-  if (!frame.detail.is_object()) return 0;
-  const auto calls = frame.detail.find("calls");
-  if (calls == frame.detail.end() || !calls->is_array()) return 0;
   const auto has_frame = [&](const std::string& name) {
     return std::ranges::find(frame.children, name, &Frame::name) != frame.children.end();
   };
   std::uint64_t count = 0;
-  for (const Json& call : *calls)
-    if (const std::string name = text_at(call, "call"); !name.empty() &&
-                                                        text_at(call, "library") != "oneDNN" &&
-                                                        meaning.names(name) && !has_frame(name))
-      count += count_at(call, "calls");
+  for (const LibraryCall& call : frame.detail->calls)
+    if (!call.function.empty() && call.library != "oneDNN" && meaning.names(call.function) &&
+        !has_frame(call.function))
+      count += call.calls;
   return count;
 }
 
@@ -306,13 +264,10 @@ class Check {
 
   /// Compilations of a function after its first are for a guard that failed.
   void count_recompiles() {
-    if (!report_.compilations.is_array()) return;
-    for (const Json& one : report_.compilations) {
-      if (list_at(one, "recompile_reasons").empty()) continue;
-      const CheckPlace place{.function = text_at(one, "function"),
-                             .file = text_at(one, "file"),
-                             .line = static_cast<std::uint32_t>(count_at(one, "line")),
-                             .count = 1};
+    for (const Compilation& one : report_.compilations) {
+      if (one.recompile_reasons.empty()) continue;
+      const CheckPlace place{
+          .function = one.function, .file = one.file, .line = one.line, .count = 1};
       for (std::size_t i = 0; i < rules_.size(); ++i)
         if (is_about_recompiles(rules_[i])) note_recompile(place, tallies_[i]);
     }
@@ -368,9 +323,9 @@ class Check {
 
   void note_records(const Frame& frame) {
     if (!is_op_call(frame)) return;
-    records_ = records_ || has_op_record(frame);
-    if (!frame.detail.is_object()) return;
-    const std::uint64_t left_out = count_at(frame.detail, "variants_left_out");
+    const DispatchDetail& dispatch = *frame.detail->dispatch;
+    records_ = records_ || dispatch.arguments;
+    const std::uint64_t left_out = dispatch.variants_left_out;
     left_out_ += left_out;
     if (may_copy_to_another_device(frame)) left_out_copies_ += left_out;
   }
@@ -456,7 +411,7 @@ class Check {
         }
       }
       if (frame->layer == Layer::library && !is_library_bookkeeping(frame->name)) {
-        if (const std::string library = text_at(frame->detail, "library");
+        if (const std::string& library = frame->detail->library;
             !library.empty() && library != "CUDA" && !is_work_of(*frame, rule.backend)) {
           tally.instead.insert(library);
           if (other.empty()) other = way;
@@ -492,16 +447,13 @@ class Check {
              calls_on(*frame, rule.device, report_) != 0;
     });
     if (!in_op) return;
-    const Json& returned = object_at(function.detail, "returned");
-    const std::string type = text_at(returned, "type");
+    const ReturnedValues returned = function.detail->returned.value_or(ReturnedValues());
     std::uint64_t known = 0;
-    for (const Json& value : list_at(returned, "values")) {
-      const std::uint64_t calls = count_at(value, "calls");
-      known += calls;
-      const std::string text = value_text(value, type);
-      tally.values[text] += calls;
-      if (is_value(value, type, rule.value) != (rule.relation == Relation::equal)) {
-        tally.found += calls;
+    for (const CountedResult& value : returned.values) {
+      known += value.calls;
+      tally.values[value_text(value, returned.type)] += value.calls;
+      if (is_value(value, returned.type, rule.value) != (rule.relation == Relation::equal)) {
+        tally.found += value.calls;
         if (!tally.first) tally.first = path;
       }
     }
@@ -511,11 +463,12 @@ class Check {
 
   /// Returns true if a value is spelled like this: `Mkldnn` or `ConvBackend::Mkldnn`, with any more
   /// of its scope.
-  static bool is_value(const Json& value, const std::string& type, const std::string& spelling) {
-    const auto number = value.find("value");
-    return spelling == value_text(value, type) || spelling == text_at(value, "name") ||
-           spelling == fmt::format("{}::{}", type, text_at(value, "name")) ||
-           (number != value.end() && number->is_number() && spelling == number->dump());
+  static bool is_value(const CountedResult& value, const std::string& type,
+                       const std::string& spelling) {
+    const auto* const number = std::get_if<std::int64_t>(&value.value);
+    return spelling == value_text(value, type) || spelling == value.name ||
+           spelling == fmt::format("{}::{}", type, value.name) ||
+           (number != nullptr && spelling == std::to_string(*number));
   }
 
   /// If no library was called, returns the path to the first device kernel, or else to the op.
@@ -666,7 +619,7 @@ class Check {
       remedy = "Check the trace of each process by itself.";
       return "a report of several processes has the compilations of the first only";
     }
-    if (report_.compilations.is_array()) return {};
+    if (!report_.compilations.empty()) return {};
     remedy = "Trace a program that calls torch.compile while it is traced.";
     return "torch.compile compiled nothing during the trace";
   }

@@ -8,7 +8,6 @@
 #include "platform/text/glob.h"
 #include "pytorch/functions/layers.h"
 #include "pytorch/functions/vendor_libraries.h"
-#include "report/model/json_fields.h"
 
 namespace optrace {
 namespace {
@@ -100,7 +99,7 @@ bool is_work_of(const Frame& frame, std::string_view backend) {
     if (row.name != wanted) return false;
     if (!row.function.empty() && !matches_name_glob(frame.name, row.function)) return false;
     if (row.library.empty()) return true;
-    if (frame.layer != Layer::library || text_at(frame.detail, "library") != row.library ||
+    if (frame.layer != Layer::library || frame.detail->library != row.library ||
         is_library_bookkeeping(frame.name))
       return false;
     return row.library != kFortran || is_blas(frame.name) == (row.name == "blas");

@@ -10,12 +10,14 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "lookup/locate/locate.h"
 #include "lookup/locate/op_spelling.h"
 #include "lookup/locate/wheel_symbols.h"
 #include "platform/error.h"
 #include "platform/text/glob.h"
+#include "platform/text/json_fields.h"
 #include "pytorch/functions/generated_names.h"
 #include "pytorch/functions/layers.h"
 #include "pytorch/functions/probed_functions.h"
@@ -23,8 +25,7 @@
 #include "pytorch/names/name_patterns.h"
 #include "pytorch/symbols/symbol_key.h"
 #include "pytorch/symbols/symbol_name.h"
-#include "report/findings/device_copies.h"
-#include "report/model/json_fields.h"
+#include "report/model/op_call.h"
 
 namespace optrace {
 namespace {
@@ -202,9 +203,9 @@ bool NameMeaning::names_binding(std::string_view symbol, std::string_view file) 
 bool NameMeaning::names(const Frame& frame, std::string_view inside) const {
   if (names(frame.name)) return true;
   if (frame.op && is_op_call(frame) && names_operator(*frame.op)) return true;
-  const std::string python_name = text_at(frame.detail, "python_name");
-  for (const std::string& name : {python_name, text_at(frame.detail, "implementation")})
-    if (!name.empty() && names(name)) return true;
+  const std::string& python_name = frame.detail->python_name;
+  for (const std::string* const name : {&python_name, &frame.detail->implementation})
+    if (!name->empty() && names(*name)) return true;
   switch (frame.layer) {
     case Layer::python:
       return names_method(frame.name, inside);

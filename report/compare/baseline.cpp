@@ -1,21 +1,32 @@
 #include "report/compare/baseline.h"
 
-#include <algorithm>
-#include <array>
 #include <cstddef>
-#include <string_view>
 #include <utility>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 namespace optrace {
 namespace {
 
-// The keys of detail that compare.cpp and call_difference.cpp read.
-constexpr auto kKept = std::to_array<const char*>(
-    {"step", "dispatch_key", "kernel", "dispatch", "cpu_capability", "implementation", "library",
-     "calls", "launches", "emulated", "reads_device_memory", "returned"});
+/// Copies what compare.cpp and call_difference.cpp read.
+Detail thinned(const Detail& detail) {
+  Detail kept;
+  if (detail.dispatch) {
+    DispatchDetail& dispatch = kept.dispatch.edit();
+    dispatch.step = detail.dispatch->step;
+    dispatch.choice.dispatch_key = detail.dispatch->choice.dispatch_key;
+    dispatch.choice.kernel = detail.dispatch->choice.kernel;
+    dispatch.choice.dispatch = detail.dispatch->choice.dispatch;
+  }
+  kept.cpu_capability = detail.cpu_capability;
+  kept.implementation = detail.implementation;
+  kept.library = detail.library;
+  kept.calls = detail.calls;
+  kept.launches = detail.launches;
+  kept.emulated = detail.emulated;
+  kept.reads_device_memory = detail.reads_device_memory;
+  kept.returned = detail.returned;
+  return kept;
+}
 
 /// Copies the compared fields of a frame, without its children.
 Frame thinned(const Frame& frame) {
@@ -25,11 +36,7 @@ Frame thinned(const Frame& frame) {
   kept.op = frame.op;
   kept.calls = frame.calls;
   if (frame.layer == Layer::library) kept.library = frame.library;
-  if (!frame.detail.is_object()) return kept;
-  for (const char* const key : kKept) {
-    const auto found = frame.detail.find(key);
-    if (found != frame.detail.end()) kept.detail.edit()[key] = *found;
-  }
+  if (Detail detail = thinned(*frame.detail); detail != Detail()) kept.detail = std::move(detail);
   return kept;
 }
 

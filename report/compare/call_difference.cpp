@@ -7,52 +7,62 @@
 #include <map>
 #include <set>
 #include <string_view>
+#include <tuple>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
+#include "pytorch/values/named_values.h"
 #include "report/details/call_detail.h"
-#include "report/model/json_fields.h"
+#include "report/json/detail_json.h"
 
 namespace optrace {
 namespace {
 
-using Json = nlohmann::json;
-
-// Keys of identities, counts and measurements, which are not part of a request.
+// Names of identities, counts and measurements, which are not part of a request.
 constexpr auto kIdentities =
     std::to_array<std::string_view>({"uid", "stream", "calls", "time", "duration", "duration_ns",
                                      "total_time", "correlation", "context"});
 
-// Keys of choices that a library's heuristics make.
+// Names of choices that a library's heuristics make.
 constexpr auto kChoices =
     std::to_array<std::string_view>({"engine", "knobs", "workspace", "algorithm", "heuristic"});
 
 template <std::size_t N>
-bool is_one_of(std::string_view key, const std::array<std::string_view, N>& keys) {
-  return std::ranges::find(keys, key) != keys.end();
+bool is_one_of(std::string_view name, const std::array<std::string_view, N>& names) {
+  return std::ranges::find(names, name) != names.end();
 }
 
-/// Copies the record without identities, at any depth. The readers of traces and reports limit the
+using Values = std::vector<NamedValue>;
+
+Values without_identities(const Values& values);
+
+/// Copies the value without identities, at any depth. The readers of traces and reports limit the
 /// depth of records.
-Json without_identities(const Json& record) {
-  if (record.is_array()) {
-    Json kept = Json::array();
-    for (const Json& part : record) kept.push_back(without_identities(part));
-    return kept;
-  }
-  if (!record.is_object()) return record;
-  Json kept = Json::object();
-  for (const auto& [key, value] : record.items())
-    if (!is_one_of(key, kIdentities)) kept[key] = without_identities(value);
+OpenValue without_identities(const OpenValue& value) {
+  if (const auto* const members = std::get_if<Values>(&value.value))
+    return {without_identities(*members)};
+  const auto* const list = std::get_if<std::vector<OpenValue>>(&value.value);
+  if (list == nullptr) return value;
+  std::vector<OpenValue> kept;
+  kept.reserve(list->size());
+  for (const OpenValue& one : *list) kept.push_back(without_identities(one));
+  return {std::move(kept)};
+}
+
+Values without_identities(const Values& values) {
+  Values kept;
+  for (const NamedValue& one : values)
+    if (!is_one_of(one.name, kIdentities))
+      kept.push_back({one.name, without_identities(one.value)});
   return kept;
 }
 
 struct Record {
-  Json content;
-  Json choices;  // Choices of an emulated library, or of the real one compared with it.
+  Values content;
+  Values choices;  // Choices of an emulated library, or of the real one compared with it.
   std::uint64_t calls = 0;
 };
 
@@ -62,92 +72,119 @@ struct Records {
 };
 
 Records records_of(const Frame& frame) {
+  const NamedValue emulated{"heuristic", {std::string("emulated")}};
   Records found;
-  if (!frame.detail.is_object()) return found;
-  for (const char* const key : {"calls", "launches"}) {
-    const auto list = frame.detail.find(key);
-    if (list == frame.detail.end() || !list->is_array()) continue;
-    for (const Json& record : *list) {
-      if (!record.is_object()) continue;
-      found.chosen_by_emulation =
-          found.chosen_by_emulation || text_at(record, "heuristic") == "emulated";
-      found.list.push_back({without_identities(record), Json::object(), count_at(record, "calls")});
-    }
-  }
+  const auto add = [&](const auto& record) {
+    Values content = without_identities(named_values(record));
+    found.chosen_by_emulation =
+        found.chosen_by_emulation || std::ranges::find(content, emulated) != content.end();
+    found.list.push_back({std::move(content), {}, record.calls});
+  };
+  std::ranges::for_each(frame.detail->calls, add);
+  std::ranges::for_each(frame.detail->launches, add);
   return found;
 }
 
-std::set<std::string> keys_of(const Records& records) {
-  std::set<std::string> keys;
+std::set<std::string> names_in(const Records& records) {
+  std::set<std::string> names;
   for (const Record& record : records.list)
-    for (const auto& [key, value] : record.content.items()) keys.insert(key);
-  return keys;
+    for (const NamedValue& one : record.content) names.insert(one.name);
+  return names;
 }
 
-void keep_common_keys(Records& records, const std::set<std::string>& of_other) {
+void keep_common_names(Records& records, const std::set<std::string>& of_other) {
   for (Record& record : records.list)
-    for (auto item = record.content.begin(); item != record.content.end();)
-      item = of_other.contains(item.key()) ? std::next(item) : record.content.erase(item);
+    std::erase_if(record.content,
+                  [&](const NamedValue& one) { return !of_other.contains(one.name); });
 }
 
 void set_choices_apart(Records& records) {
+  const auto is_choice = [](const NamedValue& one) { return is_one_of(one.name, kChoices); };
   for (Record& record : records.list) {
-    for (const std::string_view key : kChoices) {
-      const auto found = record.content.find(key);
-      if (found == record.content.end()) continue;
-      if (key != "heuristic") record.choices[std::string(key)] = *found;
-      record.content.erase(found);
-    }
+    for (const NamedValue& one : record.content)
+      if (is_choice(one) && one.name != "heuristic") record.choices.push_back(one);
+    std::erase_if(record.content, is_choice);
   }
 }
 
-std::string text_of(const Json& value) {
-  return value.is_string() ? value.get<std::string>()
-                           : value.dump(-1, ' ', false, Json::error_handler_t::replace);
+std::string text_of(const OpenValue& value) {
+  if (std::holds_alternative<std::monostate>(value.value)) return "none";
+  const auto* const text = std::get_if<std::string>(&value.value);
+  return text != nullptr ? *text : value_json(value);
 }
 
 std::string joined(const std::vector<std::string>& parts, std::string_view between) {
   return fmt::format("{}", fmt::join(parts, between));
 }
 
+/// The values in a record, at any depth, by their paths: `/operations/0/x/dims`.
+class ValuesByPath {
+ public:
+  /// The record must outlive the object.
+  explicit ValuesByPath(const OpenValue& record) { add("", record); }
+
+  /// Returns the paths of the values that have no others in them. A list of numbers is shown as a
+  /// whole, so it has no others.
+  const std::set<std::string>& innermost() const { return innermost_; }
+
+  /// Returns a value without content if there is no such path.
+  OpenValue at(const std::string& path) const {
+    const auto found = values_.find(path);
+    return found == values_.end() ? OpenValue() : *found->second;
+  }
+
+ private:
+  void add(const std::string& path, const OpenValue& value) {
+    values_.emplace(path, &value);
+    bool has_others = false;
+    const auto add_part = [&](const std::string& name, const OpenValue& part) {
+      const bool in_list =
+          !name.empty() && name.find_first_not_of("0123456789") == std::string::npos;
+      if (in_list && is_number(part)) {
+        values_.emplace(path + '/' + name, &part);
+        innermost_.insert(path);
+      } else {
+        add(path + '/' + name, part);
+      }
+      has_others = true;
+    };
+    if (const auto* const list = std::get_if<std::vector<OpenValue>>(&value.value))
+      for (std::size_t i = 0; i < list->size(); ++i) add_part(std::to_string(i), (*list)[i]);
+    else if (const auto* const members = std::get_if<Values>(&value.value))
+      for (const NamedValue& one : *members) add_part(one.name, one.value);
+    if (!has_others) innermost_.insert(path);
+  }
+
+  std::map<std::string, const OpenValue*> values_;
+  std::set<std::string> innermost_;
+};
+
 /// Returns only the differing values of two records of the same kind.
-std::pair<std::string, std::string> differing_values(const Json& before, const Json& after) {
-  const Json flat_before = before.flatten(), flat_after = after.flatten();
-  std::set<std::string> keys;
-  for (const Json& flat : {flat_before, flat_after})
-    for (const auto& [key, value] : flat.items()) {
-      // Show a list of numbers as a whole: /operations/0/x/dims/1 is part of its dims.
-      const auto* const whole = &key;
-      const std::size_t cut = whole->rfind('/');
-      const bool in_list = cut != std::string::npos && cut + 1 < whole->size() &&
-                           whole->find_first_not_of("0123456789", cut + 1) == std::string::npos &&
-                           value.is_number();
-      keys.insert(in_list ? whole->substr(0, cut) : *whole);
-    }
+std::pair<std::string, std::string> differing_values(const Values& before, const Values& after) {
+  const OpenValue whole_before{before}, whole_after{after};
+  const ValuesByPath values_before(whole_before), values_after(whole_after);
+  std::set<std::string> paths = values_before.innermost();
+  paths.insert(values_after.innermost().begin(), values_after.innermost().end());
   std::vector<std::string> of_before, of_after;
-  const auto value_at = [](const Json& record, const std::string& key) {
-    const Json::json_pointer place(key);
-    return record.contains(place) ? record[place] : Json();
-  };
-  for (const std::string& key : keys) {
-    const Json one = value_at(before, key), other = value_at(after, key);
+  for (const std::string& path : paths) {
+    const OpenValue one = values_before.at(path), other = values_after.at(path);
     if (one == other) continue;
-    std::string name = key.empty() ? key : key.substr(1);
+    std::string name = path.empty() ? path : path.substr(1);
     std::ranges::replace(name, '/', '.');
-    of_before.push_back(fmt::format("{} {}", name, one.is_null() ? "none" : text_of(one)));
-    of_after.push_back(fmt::format("{} {}", name, other.is_null() ? "none" : text_of(other)));
+    of_before.push_back(fmt::format("{} {}", name, text_of(one)));
+    of_after.push_back(fmt::format("{} {}", name, text_of(other)));
   }
   return {joined(of_before, ", "), joined(of_after, ", ")};
 }
 
-/// Counts how often each kind of record occurs.
-std::map<std::string, std::pair<const Json*, std::uint64_t>> kinds_of(const Records& records,
-                                                                      bool choices) {
-  std::map<std::string, std::pair<const Json*, std::uint64_t>> kinds;
+/// Counts how often each kind of record occurs. The keys are the JSON texts of the kinds.
+std::map<std::string, std::pair<const Values*, std::uint64_t>> kinds_of(const Records& records,
+                                                                        bool choices) {
+  std::map<std::string, std::pair<const Values*, std::uint64_t>> kinds;
   for (const Record& record : records.list) {
-    const Json& content = choices ? record.choices : record.content;
+    const Values& content = choices ? record.choices : record.content;
     if (choices && content.empty()) continue;
-    auto& [one, calls] = kinds[content.dump(-1, ' ', false, Json::error_handler_t::replace)];
+    auto& [one, calls] = kinds[value_json(OpenValue{content})];
     one = &content;
     calls += record.calls;
   }
@@ -158,7 +195,7 @@ std::pair<std::string, std::string> compare_kinds(const Records& before, const R
                                                   bool choices, std::uint64_t times_before,
                                                   std::uint64_t times_after) {
   const auto of_before = kinds_of(before, choices), of_after = kinds_of(after, choices);
-  std::vector<std::pair<const Json*, std::uint64_t>> only_before, only_after;
+  std::vector<std::pair<const Values*, std::uint64_t>> only_before, only_after;
   std::vector<std::string> counts_before, counts_after;
   for (const auto& [key, kind] : of_before) {
     const auto same = of_after.find(key);
@@ -182,15 +219,12 @@ std::pair<std::string, std::string> compare_kinds(const Records& before, const R
   // The records differ only in values that a line does not show.
   if (texts.first == texts.second && !(only_before.empty() && only_after.empty())) {
     std::vector<std::string> whole_before, whole_after;
-    for (const auto& [one, calls] : only_before) whole_before.push_back(text_of(*one));
-    for (const auto& [one, calls] : only_after) whole_after.push_back(text_of(*one));
+    for (const auto& [one, calls] : only_before)
+      whole_before.push_back(value_json(OpenValue{*one}));
+    for (const auto& [one, calls] : only_after) whole_after.push_back(value_json(OpenValue{*one}));
     texts = {joined(whole_before, "; "), joined(whole_after, "; ")};
   }
   return texts;
-}
-
-bool is_emulated(const Frame& frame) {
-  return frame.detail.is_object() && frame.detail.value("emulated", Json()) == true;
 }
 
 }  // namespace
@@ -208,12 +242,13 @@ CallDifference compare_calls(const Frame& before, const Frame& after) {
           compare_kinds(of_before, of_after, true, before.calls, after.calls);
     }
   }
-  // Device kernels are not marked as emulated. Compare the keys that both launches have.
-  if (is_emulated(before) != is_emulated(after) || before.layer == Layer::device) {
-    const std::set<std::string> keys_before = keys_of(of_before), keys_after = keys_of(of_after);
-    if (!keys_before.empty() && !keys_after.empty()) {
-      keep_common_keys(of_before, keys_after);
-      keep_common_keys(of_after, keys_before);
+  // Device kernels are not marked as emulated. Compare the values that both launches have.
+  if (before.detail->emulated != after.detail->emulated || before.layer == Layer::device) {
+    const std::set<std::string> names_before = names_in(of_before),
+                                names_after = names_in(of_after);
+    if (!names_before.empty() && !names_after.empty()) {
+      keep_common_names(of_before, names_after);
+      keep_common_names(of_after, names_before);
     }
   }
   std::tie(found.before, found.after) =

@@ -14,7 +14,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include "pytorch/functions/layers.h"
 #include "pytorch/symbols/symbol_name.h"
@@ -22,15 +21,32 @@
 #include "report/compare/compared_step.h"
 #include "report/compare/frame_matcher.h"
 #include "report/details/returned_values.h"
-#include "report/model/json_fields.h"
 #include "report/model/shortfalls.h"
 
 namespace optrace {
 namespace {
 
-/// The keys of detail that record decisions. Tensor sizes and counts are not decisions.
-constexpr auto kDecisions = std::to_array<const char*>(
-    {"dispatch_key", "kernel", "dispatch", "cpu_capability", "implementation"});
+/// A part of a detail that records a decision.
+struct Decision {
+  const char* what;  ///< Difference::what
+  const std::string& (*of)(const Detail& detail);
+};
+
+/// Tensor sizes and counts are not decisions.
+constexpr auto kDecisions = std::to_array<Decision>({
+    {"dispatch_key",
+     [](const Detail& detail) -> const std::string& {
+       return detail.dispatch->choice.dispatch_key;
+     }},
+    {"kernel",
+     [](const Detail& detail) -> const std::string& { return detail.dispatch->choice.kernel; }},
+    {"dispatch",
+     [](const Detail& detail) -> const std::string& { return detail.dispatch->choice.dispatch; }},
+    {"cpu_capability",
+     [](const Detail& detail) -> const std::string& { return detail.cpu_capability; }},
+    {"implementation",
+     [](const Detail& detail) -> const std::string& { return detail.implementation; }},
+});
 
 /// Removes the parts of a text that differ from build to build, which are folders, lines, and the
 /// numbers of generated files: `RegisterCPU.cpp [kernel]` for `registered at
@@ -63,24 +79,20 @@ std::string without_places(const std::string& text) {
 /// of CUDA.
 std::string library_of(const Frame& frame) {
   if (frame.layer != Layer::library) return {};
-  if (std::string name = text_at(frame.detail, "library"); !name.empty()) return name;
+  if (const std::string& name = frame.detail->library; !name.empty()) return name;
   const std::string file = frame.library.value_or("");
   return file.substr(0, file.find(".so"));
 }
 
-bool has_flag(const Frame& frame, const char* key) {
-  return frame.detail.is_object() && frame.detail.value(key, nlohmann::json()) == true;
-}
-
 std::size_t count_emulated_reads(const Report& report) {
-  if (report.dry_run.is_null()) return 0;
+  if (!report.dry_run) return 0;
   std::size_t count = 0;
   std::vector<const std::vector<Frame>*> pending{&report.roots};
   while (!pending.empty()) {
     const std::vector<Frame>* const frames = pending.back();
     pending.pop_back();
     for (const Frame& frame : *frames) {
-      if (has_flag(frame, "reads_device_memory")) ++count;
+      if (frame.detail->reads_device_memory) ++count;
       pending.push_back(&frame.children);
     }
   }
@@ -159,9 +171,9 @@ class Comparer {
   /// Returns true if only one of the two is emulated and has no frames below. The real library
   /// launches its own kernels.
   static bool hides_its_inside(const Frame& before, const Frame& after) {
-    const bool emulated_before = has_flag(before, "emulated");
-    const bool emulated_after = has_flag(after, "emulated");
-    return emulated_before != emulated_after && (emulated_before ? before : after).children.empty();
+    const bool emulated_before = before.detail->emulated;
+    return emulated_before != after.detail->emulated &&
+           (emulated_before ? before : after).children.empty();
   }
 
   std::uint32_t path_to(std::uint32_t parent, const Frame& frame) {
@@ -321,8 +333,8 @@ class Comparer {
 
   // Of a frame whose calls have not all a value, the others may have returned the same.
   void compare_returned(const Item& item, const Level& level) {
-    const DecidedValues before = decided_values(item.before->detail, item.before->calls);
-    const DecidedValues after = decided_values(item.after->detail, item.after->calls);
+    const DecidedValues before = decided_values(*item.before->detail, item.before->calls);
+    const DecidedValues after = decided_values(*item.after->detail, item.after->calls);
     if (before.values.empty() || after.values.empty()) return;
     const auto is_of_other = [&](const std::string& value) { return after.values.contains(value); };
     if (!(before.of_all_calls && after.of_all_calls) &&
@@ -338,12 +350,12 @@ class Comparer {
     compare_returned(item, level);
     if (!steps_.is_step(before)) return;
     const bool other_key =
-        text_at(before.detail, "dispatch_key") != text_at(after.detail, "dispatch_key");
-    for (const char* const key : kDecisions) {
-      if (std::string_view(key) == "kernel" && other_key)
+        before.detail->dispatch->choice.dispatch_key != after.detail->dispatch->choice.dispatch_key;
+    for (const Decision& decision : kDecisions) {
+      if (std::string_view(decision.what) == "kernel" && other_key)
         continue;  // Another key has another kernel.
-      changed(item, level, key, without_places(text_at(before.detail, key)),
-              without_places(text_at(after.detail, key)));
+      changed(item, level, decision.what, without_places(decision.of(*before.detail)),
+              without_places(decision.of(*after.detail)));
     }
     changed(item, level, "library", library_of(before), library_of(after));
     if (keys_.key_of(before) != keys_.key_of(after)) {
@@ -384,9 +396,8 @@ class Comparer {
 }  // namespace
 
 bool is_same_build(const Report& first, const Report& second) {
-  for (const char* const key : {"git_version", "version"})
-    if (text_at(first.torch, key) != text_at(second.torch, key)) return false;
-  return true;
+  return first.torch.git_version == second.torch.git_version &&
+         first.torch.version == second.torch.version;
 }
 
 Comparison compare(const Report& first, const Report& second, const CompareOptions& options) {

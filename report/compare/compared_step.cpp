@@ -6,7 +6,6 @@
 #include "pytorch/functions/layers.h"
 #include "pytorch/functions/vendor_libraries.h"
 #include "pytorch/symbols/symbol_name.h"
-#include "report/model/json_fields.h"
 
 namespace optrace {
 namespace {
@@ -48,7 +47,7 @@ std::string step_name(const Frame& frame) {
 std::uint64_t StepKeys::key_of(const Frame& frame) {
   const std::string* const op = dispatched_op(frame);
   const std::uint64_t number = op != nullptr ? number_of(*op) : short_number_of(frame.name);
-  const bool redispatch = op != nullptr && text_at(frame.detail, "step") == "redispatch";
+  const bool redispatch = op != nullptr && frame.detail->dispatch->step == DispatchStep::redispatch;
   return number << 8U | static_cast<std::uint64_t>(frame.layer) << 1U | (redispatch ? 1U : 0U);
 }
 

@@ -8,13 +8,15 @@
 #include <nlohmann/json.hpp>
 
 #include "report/compiled/generated_code.h"
+#include "report/model/compilation.h"
 
 namespace optrace {
 
-/// Returns what torch.compile compiled, for the report, from the metadata of a trace: a list of
-/// objects (report.schema.json); null if it compiled nothing. Paths below torch's folder are
-/// relative to it, as those of frames are. `generated` is the code that Inductor generated for it.
-nlohmann::json describe_compilations(const nlohmann::json& meta, const GeneratedCode& generated);
+/// Returns what torch.compile compiled, from the metadata of a trace. Paths below torch's folder
+/// are relative to it, as those of frames are. `generated` is the code that Inductor generated for
+/// it.
+std::vector<Compilation> describe_compilations(const nlohmann::json& meta,
+                                               const GeneratedCode& generated);
 
 /// A call in the program.
 struct CallPlace {
@@ -25,12 +27,12 @@ struct CallPlace {
 };
 
 /// Returns the IDs of the compilations that a call at this line began.
-std::vector<std::string> compilations_at(const nlohmann::json& compilations,
+std::vector<std::string> compilations_at(const std::vector<Compilation>& compilations,
                                          const CallPlace& place);
 
 /// Returns the IDs of the compilations whose backward graphs a frame below this call may compile:
 /// those of the function, which then runs its compiled code, or else those that the call began.
-std::vector<std::string> backward_compilations_at(const nlohmann::json& compilations,
+std::vector<std::string> backward_compilations_at(const std::vector<Compilation>& compilations,
                                                   const CallPlace& place);
 
 /// IDs of compilations, by the graph that is meant.
@@ -40,22 +42,22 @@ struct CompilationIds {
 };
 
 /// Returns the compilations that have generated a file.
-CompilationIds compilations_of_file(const nlohmann::json& compilations, std::string_view file);
+CompilationIds compilations_of_file(const std::vector<Compilation>& compilations,
+                                    std::string_view file);
 
-/// Returns PyTorch's reason for a graph break at a line; empty if none is known. `compilations` is
-/// a list as returned by describe_compilations().
-std::string graph_break_reason(const nlohmann::json& compilations, std::string_view file,
+/// Returns PyTorch's reason for a graph break at a line; empty if none is known.
+std::string graph_break_reason(const std::vector<Compilation>& compilations, std::string_view file,
                                std::uint32_t line);
 
 /// Returns why a function that is defined at a line runs uncompiled, as far as its compilations
 /// tell: the break in the last one, for PyTorch gives a function up if the break is in a loop or a
 /// `with`, or how often guards failed, for it gives a function up after some times. Empty if
 /// neither.
-std::string reason_not_compiled(const nlohmann::json& compilations, std::string_view file,
+std::string reason_not_compiled(const std::vector<Compilation>& compilations, std::string_view file,
                                 std::uint32_t line);
 
 /// Returns the guard that failed before a function was compiled for the last time, and the values
 /// that it met, as PyTorch words them; empty if that is unknown.
-std::string failed_guard(const nlohmann::json& compilations, std::string_view function);
+std::string failed_guard(const std::vector<Compilation>& compilations, std::string_view function);
 
 }  // namespace optrace

@@ -39,10 +39,10 @@ void note_origin(Frame& frame, const LeadingFrames& above, const GeneratedCode& 
     const std::optional<std::uint32_t> line = frame.source->call_line;
     if (!line) return;
     if (const auto origin = generated.origin_of(parent->source->file, *line))
-      frame.detail.edit()["origins"] = to_json({*origin});
+      frame.detail.edit().origins = {*origin};
   } else if (frame.layer == Layer::kernel && parent->layer == Layer::binding &&
-             parent->detail.contains("origins") && !parent->op) {
-    frame.detail.edit()["origins"] = parent->detail["origins"];
+             !parent->detail->origins.empty() && !parent->op) {
+    frame.detail.edit().origins = parent->detail->origins;
   }
   // What the threads of an OpenMP region run has the name of the kernel that opened it.
   const bool is_of_region = frame.symbol && frame.symbol->find("._omp_fn.") != std::string::npos;
@@ -52,17 +52,19 @@ void note_origin(Frame& frame, const LeadingFrames& above, const GeneratedCode& 
   const GeneratedCode::Kernels& kernels = generated.kernels_in(above.generated->source->file);
   const auto kernel = kernels.find(frame.name);
   if (kernel != kernels.end() && !kernel->second.origins.empty())
-    frame.detail.edit()["origins"] = to_json(kernel->second.origins);
+    frame.detail.edit().origins = kernel->second.origins;
 }
 
 // Notes whose graphs a frame compiles or runs.
 void note_ids(Frame& frame, const std::vector<std::string>& ids, bool backward) {
   if (ids.empty()) return;
-  frame.detail.edit()["compilations"] = ids;
-  if (backward) frame.detail.edit()["backward_graph"] = true;
+  Detail& detail = frame.detail.edit();
+  detail.compilations = ids;
+  detail.backward_graph = detail.backward_graph || backward;
 }
 
-void note_compiling(Frame& frame, const LeadingFrames& above, const nlohmann::json& compilations) {
+void note_compiling(Frame& frame, const LeadingFrames& above,
+                    const std::vector<Compilation>& compilations) {
   if (above.caller == nullptr) return;
   const std::string_view name = above.caller->name;
   const CallPlace place{.file = above.caller->source->file,
@@ -78,13 +80,13 @@ void note_compiling(Frame& frame, const LeadingFrames& above, const nlohmann::js
 }  // namespace
 
 void note_compilations(Report& report, const GeneratedCode& generated) {
-  if (!report.compilations.is_array() && generated.empty()) return;
+  if (report.compilations.empty() && generated.empty()) return;
   walk_frames(report.roots, LeadingFrames{}, [&](Frame& frame, LeadingFrames above) {
     note_origin(frame, above, generated);
     if (above.caller != nullptr && above.line == 0 && frame.source && frame.source->call_line)
       above.line = *frame.source->call_line;
     if (frame.layer == Layer::python && frame.source && generated.has(frame.source->file)) {
-      frame.detail.edit()["generated"] = true;
+      frame.detail.edit().generated = true;
       above.generated = &frame;
       const CompilationIds ids = compilations_of_file(report.compilations, frame.source->file);
       note_ids(frame, ids.forward.empty() ? ids.backward : ids.forward, ids.forward.empty());

@@ -4,8 +4,6 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "report/model/report.h"
 
 namespace optrace {
@@ -17,8 +15,8 @@ struct FusedLine {
   std::vector<std::string> ops;  ///< In the order of the graph, each once; empty if unknown.
 };
 
-/// Returns the lines of a kernel's origins (report.schema.json), in the order of the graph.
-std::vector<FusedLine> fused_lines(const nlohmann::json& origins);
+/// Returns the lines of a kernel's origins, in the order of the graph.
+std::vector<FusedLine> fused_lines(const std::vector<Origin>& origins);
 
 /// A kernel that torch.compile generated.
 struct FusedKernel {

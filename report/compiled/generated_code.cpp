@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "report/model/json_fields.h"
+#include "platform/text/json_fields.h"
 
 namespace optrace {
 namespace {
@@ -44,25 +44,7 @@ std::string stem_of(const std::string& path) {
   return std::filesystem::path(path).stem().string();
 }
 
-Json described(const Origin& origin) {
-  Json object = Json::object();
-  if (!origin.op.empty()) object["op"] = origin.op;
-  if (!origin.node.empty()) object["node"] = origin.node;
-  if (!origin.file.empty()) {
-    object["file"] = origin.file;
-    object["line"] = origin.line;
-  }
-  if (!origin.module.empty()) object["module"] = origin.module;
-  return object;
-}
-
 }  // namespace
-
-Json to_json(const std::vector<Origin>& origins) {
-  Json list = Json::array();
-  for (const Origin& origin : origins) list.push_back(described(origin));
-  return list;
-}
 
 GeneratedCode::GeneratedCode(const Json& meta) {
   for (const Json& generated : list_at(meta, "generated_code")) {
@@ -86,7 +68,7 @@ GeneratedCode::GeneratedCode(const Json& meta) {
     for (const Json& pair : list_at(generated, "not_fused")) {
       NotFused one{.producer = text_at(pair, "producer"),
                    .consumer = text_at(pair, "consumer"),
-                   .is_extern = pair.is_object() && pair.value("extern", Json()) == true,
+                   .is_extern = flag_at(pair, "extern"),
                    .reason = text_at(pair, "reason")};
       if (!one.producer.empty() && !one.consumer.empty()) file.not_fused.push_back(std::move(one));
     }
@@ -124,8 +106,7 @@ const GeneratedCode::Kernels& GeneratedCode::kernels_in(const std::string& file)
   return generated == nullptr ? kNoKernels : generated->kernels;
 }
 
-const std::vector<GeneratedCode::NotFused>& GeneratedCode::not_fused_in(
-    const std::string& file) const {
+const std::vector<NotFused>& GeneratedCode::not_fused_in(const std::string& file) const {
   static const std::vector<NotFused> kNothing;
   const File* const generated = find(file);
   return generated == nullptr ? kNothing : generated->not_fused;

@@ -11,19 +11,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "report/model/compilation.h"
+
 namespace optrace {
-
-/// What a call of generated code comes from.
-struct Origin {
-  std::string op;    ///< Empty if unknown, as for calls that are not of kernels.
-  std::string node;  ///< Of the FX graph; empty if unknown.
-  std::string file;  ///< Of the program; empty if unknown.
-  std::uint32_t line = 0;
-  std::string module;  ///< Path of the innermost nn.Module; empty if there is none.
-};
-
-/// Returns a report's list `origins` (report.schema.json).
-nlohmann::json to_json(const std::vector<Origin>& origins);
 
 /// The code that Inductor generated for the graphs of torch.compile, from a trace's metadata
 /// (`generated_code`, docs/trace-format.md), which is untrusted: invalid entries are skipped.
@@ -59,15 +49,8 @@ class GeneratedCode {
   /// files.
   const Kernels& kernels_in(const std::string& file) const;
 
-  /// A kernel that uses a result of another one, and was not fused with it.
-  struct NotFused {
-    std::string producer;
-    std::string consumer;
-    bool is_extern = false;  ///< One of them is a library's function or an op.
-    std::string reason;      ///< Inductor's; empty if it recorded none.
-  };
-
-  /// Returns those of the generated file with this path, in the order of its schedule.
+  /// Returns the kernels of the generated file with this path that were not fused, in the order of
+  /// its schedule.
   const std::vector<NotFused>& not_fused_in(const std::string& file) const;
 
  private:

@@ -5,45 +5,12 @@
 #include <utility>
 
 #include "indexer/store/source_link.h"
-#include "report/model/json_fields.h"
+#include "platform/text/json_fields.h"
+#include "report/json/read_detail_json.h"
 
 namespace optrace {
-namespace {
 
 using Json = nlohmann::json;
-using Figure = std::optional<std::uint64_t> TritonConfiguration::*;
-
-struct NamedFigure {
-  const char* key;  // In a trace and in a report.
-  Figure figure;
-};
-constexpr NamedFigure kFigures[] = {{"num_warps", &TritonConfiguration::num_warps},
-                                    {"num_stages", &TritonConfiguration::num_stages},
-                                    {"shared_memory", &TritonConfiguration::shared_memory},
-                                    {"registers", &TritonConfiguration::registers},
-                                    {"local_memory", &TritonConfiguration::local_memory}};
-
-TritonConfiguration configuration_in(const Json& object) {
-  TritonConfiguration configuration;
-  for (const auto& [name, value] : object_at(object, "constants").items())
-    if (value.is_primitive()) configuration.constants[name] = value;
-  for (const auto& [key, figure] : kFigures)
-    if (object.contains(key) && object[key].is_number_unsigned())
-      configuration.*figure = count_at(object, key);
-  if (object.contains("chosen") && object["chosen"].is_boolean())
-    configuration.chosen = object["chosen"].get<bool>();
-  return configuration;
-}
-
-}  // namespace
-
-Json to_json(const TritonConfiguration& configuration) {
-  Json object = {{"constants", configuration.constants}};
-  for (const auto& [key, figure] : kFigures)
-    if (const auto& value = configuration.*figure) object[key] = *value;
-  if (configuration.chosen) object["chosen"] = *configuration.chosen;
-  return object;
-}
 
 bool TritonKernel::is_tuned() const {
   return std::ranges::any_of(configurations,
@@ -66,7 +33,7 @@ TritonKernels::TritonKernels(const Json& meta) {
       kernel.file.clear();
     }
     for (const Json& one : list_at(object, "configurations"))
-      if (one.is_object()) kernel.configurations.push_back(configuration_in(one));
+      if (one.is_object()) kernel.configurations.push_back(configuration_of(one));
     const auto [known, first] = by_name_.try_emplace(name, &kernel);
     if (!first && known->second != &kernel) known->second = nullptr;
   }

@@ -2,29 +2,15 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "report/model/detail.h"
+
 namespace optrace {
-
-/// One of the configurations that a Triton kernel was compiled for. A figure that the trace doesn't
-/// have is empty.
-struct TritonConfiguration {
-  nlohmann::json constants = nlohmann::json::object();  ///< By name: numbers, truth values, texts.
-  std::optional<std::uint64_t> num_warps;               ///< Of a block.
-  std::optional<std::uint64_t> num_stages;              ///< Of pipelined loops.
-  std::optional<std::uint64_t> shared_memory;           ///< Dynamic, in bytes per block.
-  std::optional<std::uint64_t> registers;               ///< Per thread.
-  std::optional<std::uint64_t> local_memory;            ///< In bytes per thread.
-  std::optional<bool> chosen;                           ///< By autotuning; empty without it.
-};
-
-/// Returns an entry of a report's list `configurations` (report.schema.json).
-nlohmann::json to_json(const TritonConfiguration& configuration);
 
 /// A kernel written in Triton.
 struct TritonKernel {

@@ -10,13 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "report/model/json_fields.h"
 #include "report/model/walk_frames.h"
 
 namespace optrace {
 namespace {
-
-using Json = nlohmann::json;
 
 // The functions that launch a kernel to measure its time; they are below the choice of the
 // configuration, whatever its result.
@@ -42,49 +39,52 @@ bool is_benchmark(const Frame& frame) {
          });
 }
 
-std::uint64_t threads_of(const Json& launch) {
+std::uint64_t threads_of(const Launch& launch) {
   std::uint64_t product = 1;
-  for (const Json& count : list_at(launch, "block"))
-    product *= count.is_number_unsigned() ? count.get<std::uint64_t>() : 0;
+  for (const std::uint64_t count : launch.block) product *= count;
   return product;
 }
 
 // Returns true if a figure of a configuration may be that of a launch.
-bool agrees(const std::optional<std::uint64_t>& figure, const Json& launch, const char* key) {
-  return !figure || !launch.contains(key) || launch[key] == *figure;
+bool agrees(const std::optional<std::uint64_t>& figure,
+            const std::optional<std::uint64_t>& launched) {
+  return !figure || !launched || *launched == *figure;
 }
 
 // Returns the configurations that the launched code may have been compiled for. A trace has the
 // name of a launched kernel, but not which of several with this name it was.
-std::vector<const TritonConfiguration*> launched(const TritonKernel& kernel, const Json& launch,
+std::vector<const TritonConfiguration*> launched(const TritonKernel& kernel, const Launch& launch,
                                                  bool benchmark) {
   constexpr std::uint64_t kWarp = 32;
   std::vector<const TritonConfiguration*> found;
   for (const TritonConfiguration& one : kernel.configurations) {
     if (!benchmark && !one.chosen.value_or(true)) continue;
     if (one.num_warps && *one.num_warps * kWarp != threads_of(launch)) continue;
-    if (agrees(one.shared_memory, launch, "shared_memory") &&
-        agrees(one.registers, launch, "registers"))
+    if (agrees(one.shared_memory, launch.shared_memory) && agrees(one.registers, launch.registers))
       found.push_back(&one);
   }
   return found;
 }
 
 // Adds what all of the configurations have in common.
-void add_common(const std::vector<const TritonConfiguration*>& configurations, Json& launch) {
+void add_common(const std::vector<const TritonConfiguration*>& configurations, Launch& launch) {
   if (configurations.empty()) return;
-  Json common = to_json(*configurations.front());
-  for (const TritonConfiguration* const one : configurations) {
-    if (one->num_stages != configurations.front()->num_stages) common.erase("num_stages");
-    Json& constants = common["constants"];
-    for (auto constant = constants.begin(); constant != constants.end();) {
-      const auto other = one->constants.find(constant.key());
-      const bool same = other != one->constants.end() && *other == *constant;
-      constant = same ? std::next(constant) : constants.erase(constant);
-    }
-  }
-  for (const char* const key : {"num_warps", "num_stages", "constants"})
-    if (common.contains(key) && !common[key].empty()) launch[key] = std::move(common[key]);
+  const TritonConfiguration& first = *configurations.front();
+  const auto all_have = [&](const auto& is_equal) {
+    return std::ranges::all_of(configurations,
+                               [&](const TritonConfiguration* one) { return is_equal(*one); });
+  };
+  if (first.num_warps) launch.num_warps = first.num_warps;
+  if (first.num_stages &&
+      all_have([&](const TritonConfiguration& one) { return one.num_stages == first.num_stages; }))
+    launch.num_stages = first.num_stages;
+  std::vector<NamedConstant> common;
+  for (const NamedConstant& constant : first.constants)
+    if (all_have([&](const TritonConfiguration& one) {
+          return std::ranges::find(one.constants, constant) != one.constants.end();
+        }))
+      common.push_back(constant);
+  if (!common.empty()) launch.constants = std::move(common);
 }
 
 void note_kernel(Frame& frame, const GeneratedCall& above, const TritonKernel& kernel) {
@@ -94,18 +94,14 @@ void note_kernel(Frame& frame, const GeneratedCall& above, const TritonKernel& k
     source.line = kernel.line;
     frame.source = std::move(source);
   }
-  Json& detail = frame.detail.edit();
-  if (detail.contains("launches"))
-    for (Json& launch : detail["launches"])
-      add_common(launched(kernel, launch, above.benchmark), launch);
-  if (kernel.is_tuned())
-    for (const TritonConfiguration& one : kernel.configurations)
-      detail["configurations"].push_back(to_json(one));
+  Detail& detail = frame.detail.edit();
+  for (Launch& launch : detail.launches)
+    add_common(launched(kernel, launch, above.benchmark), launch);
+  if (kernel.is_tuned()) detail.configurations = kernel.configurations;
   // Inductor's generated code has the program's line of each call. A kernel that Inductor generated
   // has the lines of all that was fused into it already.
-  if (above.called != nullptr && !detail.contains("origins") &&
-      above.called->detail.contains("origins"))
-    detail["origins"] = above.called->detail["origins"];
+  if (above.called != nullptr && detail.origins.empty())
+    detail.origins = above.called->detail->origins;
 }
 
 }  // namespace
@@ -119,7 +115,7 @@ void note_triton_kernels(Report& report, const TritonKernels& kernels) {
       if (const TritonKernel* const kernel = kernels.find(file, frame.name))
         note_kernel(frame, above, *kernel);
     }
-    if (frame.source && frame.detail.contains("generated")) {
+    if (frame.source && frame.detail->generated) {
       above.generated = &frame;
       above.called = nullptr;
     }

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "platform/text/json_fields.h"
 #include "pytorch/symbols/symbol_name.h"
-#include "report/model/json_fields.h"
+#include "pytorch/values/values_json.h"
 #include "report/model/walk_frames.h"
 
 namespace optrace {
@@ -18,8 +18,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr const char* kBackends = "attention_backends";
-constexpr const char* kRefusals = "refusals";
 constexpr std::string_view kOp = "aten::scaled_dot_product_attention";
 constexpr std::string_view kMath = "math";
 // Of the metadata, which is untrusted.
@@ -46,40 +44,37 @@ class DetailMaker {
  public:
   explicit DetailMaker(const Index* index) : index_(index) {}
 
-  Json backends(const Json& call) const {
-    Json made = Json::array();
+  std::vector<AttentionBackend> backends(const Json& call) const {
+    std::vector<AttentionBackend> made;
     const std::string chosen = text_at(call, "chosen");
-    if (chosen == kMath) made.push_back({{"name", kMath}, {"state", "chosen"}});
+    if (chosen == kMath) made.push_back({chosen, BackendState::chosen, {}});
     for (const Json& backend : list_at(call, "backends")) {
       const std::string name = text_at(backend, "name");
       if (name.empty() || made.size() == kMaxBackends) continue;
-      Json one = {{"name", name}, {"state", name == chosen ? "chosen" : "possible"}};
-      if (Json refused = refusals(backend); !refused.empty()) {
-        one["state"] = "refused";
-        one[kRefusals] = std::move(refused);
-      }
-      made.push_back(std::move(one));
+      AttentionBackend& one = made.emplace_back();
+      one.name = name;
+      one.refusals = refusals(backend);
+      one.state = !one.refusals.empty() ? BackendState::refused
+                  : name == chosen      ? BackendState::chosen
+                                        : BackendState::possible;
     }
     return made;
   }
 
  private:
-  Json refusals(const Json& backend) const {
-    Json made = Json::array();
-    for (const Json& refusal : list_at(backend, kRefusals)) {
+  std::vector<AttentionRefusal> refusals(const Json& backend) const {
+    std::vector<AttentionRefusal> made;
+    for (const Json& refusal : list_at(backend, "refusals")) {
       const std::string message = text_at(refusal, "message");
       if (message.empty() || made.size() == kMaxRefusals) continue;
-      Json one = {{"message", message}};
+      AttentionRefusal& one = made.emplace_back();
+      one.message = message;
       const std::string file = text_at(refusal, "file");
-      const std::uint64_t line = count_at(refusal, "line");
-      if (!file.empty() && line != 0 && line <= std::numeric_limits<std::uint32_t>::max()) {
-        one["file"] = file;
-        one["line"] = line;
-        if (index_ != nullptr)
-          if (const std::string check = function_at(*index_, file, line); !check.empty())
-            one["check"] = check;
-      }
-      made.push_back(std::move(one));
+      const std::uint32_t line = line_at(refusal, "line");
+      if (file.empty() || line == 0) continue;
+      one.file = file;
+      one.line = line;
+      if (index_ != nullptr) one.check = function_at(*index_, file, line);
     }
     return made;
   }
@@ -88,29 +83,31 @@ class DetailMaker {
 };
 
 /// Returns true if a call's tensors have the shapes and dtypes of the inputs in the metadata.
-bool has_inputs(const Json& detail, const Json& inputs) {
-  const Json& arguments = list_at(detail, "arguments");
+bool has_inputs(const DispatchDetail& call, const Json& inputs) {
+  if (!call.arguments) return inputs.empty();
   return std::ranges::all_of(inputs, [&](const Json& input) {
-    return std::ranges::any_of(arguments, [&](const Json& argument) {
-      const Json& tensor = object_at(object_at(argument, "value"), "tensor");
-      return text_at(argument, "name") == text_at(input, "name") &&
-             text_at(tensor, "dtype") == text_at(input, "dtype") &&
-             list_at(tensor, "shape") == list_at(input, "shape");
+    const std::string name = text_at(input, "name");
+    const std::string dtype = text_at(input, "dtype");
+    const Sizes shape = sizes_at(input, "shape").value_or(Sizes());
+    return std::ranges::any_of(*call.arguments, [&](const Argument& argument) {
+      const TensorFacts* const tensor = tensor_in(argument.value);
+      return argument.name == name &&
+             (tensor == nullptr
+                  ? dtype.empty() && shape.empty()
+                  : tensor->dtype == dtype && tensor->shape.value_or(Sizes()) == shape);
     });
   });
 }
 
-std::string refusal_text(const Json& refusal) {
+std::string refusal_text(const AttentionRefusal& refusal) {
   std::string text = "refused";
-  const std::string check = text_at(refusal, "check");
-  const std::string file = text_at(refusal, "file");
   const std::string place =
-      fmt::format("{}:{}", file.substr(file.rfind('/') + 1), count_at(refusal, "line"));
-  if (!check.empty())
-    text += fmt::format(" by {} ({})", check, place);
-  else if (!file.empty())
+      fmt::format("{}:{}", refusal.file.substr(refusal.file.rfind('/') + 1), refusal.line);
+  if (!refusal.check.empty())
+    text += fmt::format(" by {} ({})", refusal.check, place);
+  else if (!refusal.file.empty())
     text += fmt::format(" at {}", place);
-  return fmt::format("{}: {}", text, text_at(refusal, "message"));
+  return fmt::format("{}: {}", text, refusal.message);
 }
 
 }  // namespace
@@ -118,28 +115,30 @@ std::string refusal_text(const Json& refusal) {
 void note_attention_backends(Report& report, const Json& meta, const Index* index) {
   const Json& calls = list_at(meta, "attention");
   if (calls.empty()) return;
-  std::vector<std::pair<const Json*, Json>> known;  // The inputs of a call, and its backends.
+  // The inputs of a call, and its backends.
+  std::vector<std::pair<const Json*, std::vector<AttentionBackend>>> known;
   for (const Json& call : calls)
-    if (Json backends = DetailMaker(index).backends(call); !backends.empty())
+    if (auto backends = DetailMaker(index).backends(call); !backends.empty())
       known.emplace_back(&list_at(call, "inputs"), std::move(backends));
   walk_frames(report.roots, nullptr, [&](Frame& frame, std::nullptr_t) {
-    if (frame.op != kOp || text_at(frame.detail, "step") != "call") return nullptr;
+    if (frame.op != kOp || !is_call(frame)) return nullptr;
     const auto found = std::ranges::find_if(
-        known, [&](const auto& one) { return has_inputs(frame.detail, *one.first); });
-    if (found != known.end()) frame.detail.edit()[kBackends] = found->second;
+        known, [&](const auto& one) { return has_inputs(*frame.detail->dispatch, *one.first); });
+    if (found != known.end())
+      frame.detail.edit().dispatch.edit().attention_backends = found->second;
     return nullptr;
   });
 }
 
-std::vector<std::string> attention_lines(const Json& detail) {
+std::vector<std::string> attention_lines(const std::vector<AttentionBackend>& backends) {
   std::vector<std::string> lines;
-  for (const Json& backend : list_at(detail, kBackends)) {
-    const std::string name = text_at(backend, "name");
-    const std::string state = text_at(backend, "state");
-    if (state == "chosen") lines.push_back(fmt::format("{}: chosen", name));
-    if (state == "possible") lines.push_back(fmt::format("{}: supports this call, too", name));
-    for (const Json& refusal : list_at(backend, kRefusals))
-      lines.push_back(fmt::format("{}: {}", name, refusal_text(refusal)));
+  for (const AttentionBackend& backend : backends) {
+    if (backend.state == BackendState::chosen)
+      lines.push_back(fmt::format("{}: chosen", backend.name));
+    if (backend.state == BackendState::possible)
+      lines.push_back(fmt::format("{}: supports this call, too", backend.name));
+    for (const AttentionRefusal& refusal : backend.refusals)
+      lines.push_back(fmt::format("{}: {}", backend.name, refusal_text(refusal)));
   }
   return lines;
 }

@@ -17,10 +17,10 @@ namespace optrace {
 /// the lines of the trace's torch are not known exactly.
 void note_attention_backends(Report& report, const nlohmann::json& meta, const Index* index);
 
-/// Returns a line for each backend in the detail of a frame:
+/// Returns a line for each backend:
 ///
 ///     efficient: chosen
 ///     flash: refused by check_for_attn_mask (sdp_utils_cpp.h:264): Flash Attention does not ...
-std::vector<std::string> attention_lines(const nlohmann::json& detail);
+std::vector<std::string> attention_lines(const std::vector<AttentionBackend>& backends);
 
 }  // namespace optrace

@@ -3,23 +3,22 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
+#include <variant>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include "platform/text/json_fields.h"
 #include "platform/text/json_reader.h"
+#include "pytorch/values/named_values.h"
+#include "pytorch/values/values_json.h"
 #include "report/details/recorded_variables.h"
-#include "report/model/json_fields.h"
 
 namespace optrace {
 namespace {
 
-// Keys that the frame itself, or its layer, already shows.
-constexpr std::string_view kCall = "call";
-constexpr std::string_view kKind = "kind";
 constexpr std::string_view kKernel = "kernel";
-constexpr std::string_view kFailed = "failed";
-constexpr std::string_view kRefused = "refused";
-constexpr std::string_view kDuration = "duration_ns";
 
 // The most informative keys, printed first; the others follow by name.
 constexpr auto kFirst = std::to_array<std::string_view>(
@@ -30,76 +29,141 @@ constexpr auto kFirst = std::to_array<std::string_view>(
 constexpr auto kNameless = std::to_array<std::string_view>(
     {"implementation", "problem", "tensors", "algorithm", "propagation", "attributes"});
 
-// Returns true for values that are left out of a line: identities, weights of a sum, defaults, and
-// warps, of which the block has the threads.
-bool goes_without_saying(std::string_view key, const nlohmann::json& value) {
-  if (key == kCall || key == kKind || key == "calls" || key == "uid" || key == "strides" ||
-      key == "alpha" || key == "beta" || key == "library" || key == "num_warps")
-    return true;
-  if (key == "attributes") return value == "attr-scratchpad:user";  // PyTorch's default.
-  return (key == "stream" || key == "shared_memory" || key == "static_shared_memory" ||
-          key == "host_read" || key == "local_memory") &&
-         (value == 0 || value.is_boolean());
+bool is_zero(const OpenValue& value) {
+  const auto* const number = std::get_if<std::int64_t>(&value.value);
+  return std::holds_alternative<bool>(value.value) || (number != nullptr && *number == 0);
 }
 
-/// Formats a short value: `4×3×56×56`, `true`, `float`. Empty for values that don't fit in a line.
-std::string short_value(const nlohmann::json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  if (value.is_number() || value.is_boolean()) return value.dump();
-  if (!value.is_array() || value.empty() ||
-      !std::ranges::all_of(value, [](const nlohmann::json& one) { return one.is_number(); }))
-    return {};
+// Returns true for values that are left out of a line: what the frame itself shows, identities,
+// weights of a sum, defaults, and warps, of which the block has the threads.
+bool is_omitted(std::string_view key, const OpenValue& value) {
+  if (key == "call" || key == "kind" || key == "library" || key == "uid" || key == "strides" ||
+      key == "alpha" || key == "beta" || key == "num_warps")
+    return true;
+  if (key == "attributes")  // PyTorch's default.
+    return value == OpenValue{std::string("attr-scratchpad:user")};
+  return (key == "stream" || key == "shared_memory" || key == "static_shared_memory" ||
+          key == "host_read" || key == "local_memory") &&
+         is_zero(value);
+}
+
+// Formats a number or text: `64`, `true`, `float`. Empty for other values.
+std::string single_value(const OpenValue& value) {
+  if (const auto* const text = std::get_if<std::string>(&value.value)) return *text;
+  const bool single = !std::holds_alternative<std::vector<OpenValue>>(value.value) &&
+                      !std::holds_alternative<std::vector<NamedValue>>(value.value) &&
+                      !std::holds_alternative<std::monostate>(value.value);
+  return single ? to_json(value).dump() : std::string();
+}
+
+// Formats a short value: `4×3×56×56`, `true`, `float`. Empty for values that don't fit in a line.
+std::string short_value(const OpenValue& value) {
+  const auto* const list = std::get_if<std::vector<OpenValue>>(&value.value);
+  if (list == nullptr) return single_value(value);
+  if (!std::ranges::all_of(*list, is_number)) return {};
   std::string text;
-  for (const nlohmann::json& one : value)
-    text += fmt::format("{}{}", text.empty() ? "" : "×", one.dump());
+  for (const OpenValue& one : *list)
+    text += fmt::format("{}{}", text.empty() ? "" : "×", single_value(one));
   return text;
+}
+
+const OpenValue* find(const std::vector<NamedValue>& members, std::string_view name) {
+  const auto found = std::ranges::find(members, name, &NamedValue::name);
+  return found == members.end() ? nullptr : &found->value;
+}
+
+std::string text_of(const std::vector<NamedValue>& members, std::string_view name) {
+  const OpenValue* const value = find(members, name);
+  const auto* const text = value == nullptr ? nullptr : std::get_if<std::string>(&value->value);
+  return text == nullptr ? std::string() : *text;
+}
+
+const std::vector<NamedValue>* members_of(const OpenValue& value) {
+  return std::get_if<std::vector<NamedValue>>(&value.value);
 }
 
 void append(std::string& line, std::string_view text) {
   line += fmt::format("{}{}", line.empty() ? "" : ", ", text);
 }
 
-/// Appends `x 4×3×56×56 float` for a tensor, `src f32 abcd` for a tensor with a format, `m 64` for
-/// a number, `XBLOCK 64` for each constant, and `convolution forward: x ..., w ...` for an
-/// operation.
-void append_value(std::string& line, const std::string& key, const nlohmann::json& value) {
-  if (value.is_object() && value.contains("dims")) {
-    append(line, fmt::format("{} {} {}", key, short_value(value["dims"]), text_at(value, "type")));
-  } else if (key == "constants" && value.is_object()) {
-    for (const auto& [name, constant] : value.items())
+// Appends `x 4×3×56×56 float` for a tensor. Returns false for another value.
+bool append_tensor(std::string& line, const NamedValue& named) {
+  const std::vector<NamedValue>* const members = members_of(named.value);
+  const OpenValue* const dims = members == nullptr ? nullptr : find(*members, "dims");
+  if (dims == nullptr) return false;
+  append(line, fmt::format("{} {} {}", named.name, short_value(*dims), text_of(*members, "type")));
+  return true;
+}
+
+// Appends `src f32 abcd` for a tensor with a format, and `convolution forward: x ..., w ...` for an
+// operation.
+void append_part(std::string& line, const std::vector<NamedValue>& part) {
+  if (find(part, "name") != nullptr)
+    append(line, fmt::format("{} {} {}", text_of(part, "name"), text_of(part, "type"),
+                             text_of(part, "format")));
+  const std::string operation = text_of(part, "operation");
+  if (operation.empty()) return;
+  std::string tensors;
+  for (const NamedValue& one : part) append_tensor(tensors, one);
+  append(line, fmt::format("{}{}{}", operation, tensors.empty() ? "" : ": ", tensors));
+}
+
+// Appends `XBLOCK 64` for each constant, `m 64` for a number, and what the functions above do.
+void append_value(std::string& line, const NamedValue& named) {
+  if (append_tensor(line, named)) return;
+  const auto* const list = std::get_if<std::vector<OpenValue>>(&named.value.value);
+  const std::vector<NamedValue>* const members = members_of(named.value);
+  if (named.name == "constants" && members != nullptr) {
+    for (const auto& [name, constant] : *members)
       if (const std::string text = short_value(constant); !text.empty())
         append(line, fmt::format("{} {}", name, text));
-  } else if (value.is_array() && !value.empty() && value.front().is_object()) {
-    for (const nlohmann::json& part : value) {
-      if (part.contains("name"))
-        append(line, fmt::format("{} {} {}", text_at(part, "name"), text_at(part, "type"),
-                                 text_at(part, "format")));
-      const std::string operation = text_at(part, "operation");
-      if (operation.empty()) continue;
-      std::string tensors;
-      for (const auto& [name, tensor] : part.items())
-        if (tensor.is_object() && tensor.contains("dims")) append_value(tensors, name, tensor);
-      append(line, fmt::format("{}{}{}", operation, tensors.empty() ? "" : ": ", tensors));
-    }
-  } else if (const std::string text = short_value(value); !text.empty()) {
-    append(line, std::ranges::find(kNameless, key) == kNameless.end()
-                     ? fmt::format("{} {}", key, text)
+  } else if (list != nullptr && !list->empty() && members_of(list->front()) != nullptr) {
+    for (const OpenValue& part : *list)
+      if (members_of(part) != nullptr) append_part(line, *members_of(part));
+  } else if (const std::string text = short_value(named.value); !text.empty()) {
+    append(line, std::ranges::find(kNameless, named.name) == kNameless.end()
+                     ? fmt::format("{} {}", named.name, text)
                      : text);
   }
 }
 
-/// Adds `one` to `sum`; both are {"total", "shortest", "longest"}, and `sum` may be null.
-void add_duration(const nlohmann::json& one, nlohmann::json& sum) {
-  if (sum.is_null()) {
-    sum = one;
-    return;
-  }
-  const auto number = [](const nlohmann::json& of, const char* key) {
-    return of[key].get<std::uint64_t>();
-  };
-  sum = {{"total", number(sum, "total") + number(one, "total")},
-         {"shortest", std::min(number(sum, "shortest"), number(one, "shortest"))},
-         {"longest", std::max(number(sum, "longest"), number(one, "longest"))}};
+void append_values(std::string& line, const std::vector<NamedValue>& values) {
+  for (const std::string_view key : kFirst)
+    if (const auto found = std::ranges::find(values, key, &NamedValue::name); found != values.end())
+      append_value(line, *found);
+  // Those of PyTorch's own kernels tell a user little.
+  const bool with_registers = find(values, "num_stages") != nullptr;
+  for (const NamedValue& one : values)
+    if (std::ranges::find(kFirst, one.name) == kFirst.end() && !is_omitted(one.name, one.value) &&
+        (with_registers || one.name != "registers"))
+      append_value(line, one);
+}
+
+void add_duration(const Duration& one, std::optional<Duration>& sum) {
+  sum = sum ? Duration{sum->total + one.total, std::min(sum->shortest, one.shortest),
+                       std::max(sum->longest, one.longest)}
+            : one;
+}
+
+// Returns the JSON of a record of a library call or of device activity; null for another one.
+nlohmann::json record_at(const Trace& trace, std::uint32_t number) {
+  if (number == 0 || number >= trace.op_records.size()) return {};
+  nlohmann::json record = read_json(trace.op_records[number]);
+  return value_at(record, "kind").is_string() ? record : nlohmann::json();
+}
+
+// Returns the symbol of the kernel that a record describes, and takes the keys that are not about
+// the launch out of the record. Empty if it describes no kernel.
+std::string take_kernel(nlohmann::json& record) {
+  std::string symbol;
+  if (text_at(record, "kind") == kKernel) symbol = text_at(record, "kernel");
+  if (!symbol.empty())
+    for (const std::string_view known : {"call", "kind", "kernel"}) record.erase(known);
+  return symbol;
+}
+
+bool reads_device(const nlohmann::json& record) {
+  return flag_at(record, "host_read");
 }
 
 }  // namespace
@@ -107,9 +171,9 @@ void add_duration(const nlohmann::json& one, nlohmann::json& sum) {
 CallDetails::CallDetails(const Trace& trace) : trace_(trace) {
   for (std::uint32_t i = 0; i < trace.op_records.size(); ++i) {
     // Most records describe ops and are large, so search the text before parsing it.
-    if (trace.op_records[i].find(kFailed) == std::string::npos) continue;
-    const auto record = read_json(trace.op_records[i]);
-    if (text_at(record, "kind") == kFailed && !text_at(record, "call").empty()) failures_.insert(i);
+    if (trace.op_records[i].find("failed") == std::string::npos) continue;
+    const LibraryCall call = library_call_of(read_json(trace.op_records[i]));
+    if (call.has_failed() && !call.function.empty()) failures_.insert(i);
   }
 }
 
@@ -122,40 +186,42 @@ bool CallDetails::any_failed(std::span<const OpTally> tallies) const {
 CallDetails::Calls CallDetails::of(std::string_view function,
                                    std::span<const OpTally> tallies) const {
   Calls result;
-  for (const OpTally& tally : tallies) {
-    nlohmann::json record = record_at(tally.record);
-    if (!record.contains(kCall) || !record[kCall].is_string()) continue;
-    const auto called = record[kCall].get<std::string>();
-    const bool own = called == function;
-    if (own) record.erase(kCall);
-    record["calls"] = tally.calls;
-    if (!own && (record[kKind] == kFailed || record[kKind] == kRefused)) {
-      add_failed(called, std::move(record), result);
+  for (std::size_t i = 0; i < tallies.size(); ++i) {
+    nlohmann::json record = record_at(trace_, tallies[i].record);
+    if (!value_at(record, "call").is_string()) continue;
+    const LibraryCall read = library_call_of(record);
+    const bool own = read.function == function;
+    if (!own && (read.has_failed() || read.is_refused())) {
+      add_failed(read.function, read, tallies[i].calls, result);
       continue;
     }
-    add(std::move(record), static_cast<std::size_t>(&tally - tallies.data()), result);
+    result.reads_device = result.reads_device || reads_device(record);
+    if (const std::string symbol = take_kernel(record); !symbol.empty()) {
+      Launch launch = launch_of(record);
+      launch.calls = tallies[i].calls;
+      add_kernel(symbol, std::move(launch), i, result);
+      continue;
+    }
+    LibraryCall& call = result.calls.emplace_back(read);
+    call.calls = tallies[i].calls;
+    if (own) call.function.clear();
   }
   return result;
 }
 
-std::optional<CallFailure> call_failure(const nlohmann::json& detail) {
-  if (!detail.is_object()) return std::nullopt;
-  const auto calls = detail.find("calls");
-  if (calls == detail.end() || !calls->is_array()) return std::nullopt;
+std::optional<CallFailure> call_failure(const Detail& detail) {
   CallFailure failure;
   std::uint64_t failed = 0;
   std::uint64_t refused = 0;
-  for (const nlohmann::json& call : *calls) {
-    const std::string kind = text_at(call, "kind");
-    if (kind != kFailed && kind != kRefused) continue;
-    (kind == kFailed ? failed : refused) += std::max<std::uint64_t>(count_at(call, "calls"), 1);
-    if (failure.why.empty()) failure.why = text_at(call, "why");
+  for (const LibraryCall& call : detail.calls) {
+    if (!call.has_failed() && !call.is_refused()) continue;
+    (call.has_failed() ? failed : refused) += std::max<std::uint64_t>(call.calls, 1);
+    if (failure.why.empty()) failure.why = call.why;
     if (!failure.error.empty()) continue;
-    failure.error = text_at(call, "status");
-    const auto number = call.find("error");
-    if (number == call.end() || !number->is_number_integer()) continue;
-    failure.error = failure.error.empty() ? fmt::format("error {}", number->dump())
-                                          : fmt::format("{} ({})", failure.error, number->dump());
+    failure.error = call.status;
+    if (call.error)
+      failure.error = failure.error.empty() ? fmt::format("error {}", *call.error)
+                                            : fmt::format("{} ({})", failure.error, *call.error);
   }
   if (failed + refused == 0) return std::nullopt;
   failure.refused = failed == 0;
@@ -165,91 +231,80 @@ std::optional<CallFailure> call_failure(const nlohmann::json& detail) {
 
 CallDetails::Calls CallDetails::of(std::span<const ActivityTally> tallies) const {
   Calls result;
-  for (const ActivityTally& tally : tallies) {
-    nlohmann::json record = record_at(tally.record);
+  for (std::size_t i = 0; i < tallies.size(); ++i) {
+    const ActivityTally& tally = tallies[i];
+    nlohmann::json record = record_at(trace_, tally.record);
     if (record.is_null()) continue;
-    record["calls"] = tally.times;
-    record[kDuration] = {{"total", tally.total_time},
-                         {"shortest", tally.shortest_time},
-                         {"longest", tally.longest_time}};
-    add(std::move(record), static_cast<std::size_t>(&tally - tallies.data()), result);
+    const Duration duration{tally.total_time, tally.shortest_time, tally.longest_time};
+    result.reads_device = result.reads_device || reads_device(record);
+    if (const std::string symbol = take_kernel(record); !symbol.empty()) {
+      Launch launch = launch_of(record);
+      launch.calls = tally.times;
+      launch.duration = duration;
+      add_kernel(symbol, std::move(launch), i, result);
+      continue;
+    }
+    LibraryCall& call = result.calls.emplace_back(library_call_of(record));
+    call.calls = tally.times;
+    call.duration = duration;
   }
   return result;
 }
 
-nlohmann::json CallDetails::record_at(std::uint32_t number) const {
-  if (number == 0 || number >= trace_.op_records.size()) return {};
-  nlohmann::json record = read_json(trace_.op_records[number]);
-  const bool sound = record.is_object() && record.contains(kKind) && record[kKind].is_string();
-  return sound ? record : nlohmann::json();
-}
-
-void CallDetails::add_failed(const std::string& function, nlohmann::json record, Calls& result) {
+void CallDetails::add_failed(const std::string& function, LibraryCall call, std::uint64_t calls,
+                             Calls& result) {
   const auto [place, added] = result.failed_places.emplace(function, result.failed.size());
-  if (added) result.failed.push_back({.function = function, .calls = 0, .detail = {}});
-  Failed* const failed = &result.failed[place->second];
-  const auto calls = record["calls"].get<std::uint64_t>();
+  if (added) result.failed.push_back({.function = function, .calls = 0, .records = {}});
+  Failed& failed = result.failed[place->second];
   // A refused call that also fails has two records: don't count it twice.
-  failed->calls = record[kKind] == kFailed ? failed->calls + calls : std::max(failed->calls, calls);
-  record.erase(kCall);
-  failed->detail["calls"].push_back(std::move(record));
+  failed.calls = call.has_failed() ? failed.calls + calls : std::max(failed.calls, calls);
+  call.function.clear();
+  call.calls = calls;
+  failed.records.push_back(std::move(call));
 }
 
-void CallDetails::add(nlohmann::json record, std::size_t tally, Calls& result) {
-  result.reads_device = result.reads_device || record.value("host_read", nlohmann::json()) == true;
-  if (record[kKind] != kKernel || !record.contains(kKernel) || !record[kKernel].is_string()) {
-    result.calls.push_back(std::move(record));
-    return;
-  }
-  const auto symbol = record[kKernel].get<std::string>();
-  const auto [place, added] = result.launch_places.emplace(symbol, result.launches.size());
+void CallDetails::add_kernel(const std::string& symbol, Launch launch, std::size_t tally,
+                             Calls& result) {
+  const auto [place, added] = result.kernel_places.emplace(symbol, result.kernels.size());
   if (added)
-    result.launches.push_back({.symbol = symbol, .calls = 0, .detail = {}, .first = tally});
-  Launch* const launch = &result.launches[place->second];
-  for (const std::string_view known : {kCall, kKind, kKernel}) record.erase(known);
-  launch->calls += record["calls"].get<std::uint64_t>();
-  if (record.contains(kDuration)) add_duration(record[kDuration], launch->detail[kDuration]);
-  launch->detail["launches"].push_back(std::move(record));
+    result.kernels.push_back(
+        {.symbol = symbol, .calls = 0, .launches = {}, .duration = {}, .first = tally});
+  Kernel& kernel = result.kernels[place->second];
+  kernel.calls += launch.calls;
+  if (launch.duration) add_duration(*launch.duration, kernel.duration);
+  kernel.launches.push_back(std::move(launch));
 }
 
-std::string call_line(const nlohmann::json& record) {
+std::string call_line(const LibraryCall& call) {
+  return call_line(named_values(call));
+}
+
+std::string call_line(const Launch& launch) {
+  return call_line(named_values(launch));
+}
+
+std::string call_line(const std::vector<NamedValue>& values) {
   std::string line;
   // The called function has no frame of its own, so name it here.
-  if (const std::string library = text_at(record, "library"); !library.empty())
-    if (const std::string call = text_at(record, "call"); !call.empty())
-      append(line, fmt::format("{} {}", library, call));
-  for (const std::string_view key : kFirst) {
-    const auto found = record.find(key);
-    if (found != record.end()) append_value(line, std::string(key), *found);
-  }
-  // Those of PyTorch's own kernels tell a user little.
-  const bool with_registers = record.contains("num_stages");
-  for (const auto& [key, value] : record.items())
-    if (std::ranges::find(kFirst, key) == kFirst.end() && !goes_without_saying(key, value) &&
-        (with_registers || key != "registers"))
-      append_value(line, key, value);
+  const std::string library = text_of(values, "library"), function = text_of(values, "call");
+  if (!library.empty() && !function.empty()) append(line, fmt::format("{} {}", library, function));
+  append_values(line, values);
   return line;
 }
 
-std::string call_note(const nlohmann::json& detail) {
-  if (!detail.is_object()) return {};
+std::string call_note(const Detail& detail) {
   if (const auto failure = call_failure(detail)) {
     std::string text = failure->refused ? "refused" : "failed";
     for (const std::string& more : {failure->error, failure->why})
       if (!more.empty()) text += ": " + more;
     return text;
   }
-  for (const char* const key : {"calls", "launches"}) {
-    const auto found = detail.find(key);
-    if (found == detail.end() || !found->is_array() || found->empty() ||
-        !found->front().is_object())
-      continue;
-    std::string line = call_line(found->front());
-    if (found->size() > 1)
-      line += fmt::format("; and {} other kind{}", found->size() - 1, found->size() > 2 ? "s" : "");
-    return line;
-  }
-  return variables_note(detail);
+  const std::size_t kinds = detail.calls.empty() ? detail.launches.size() : detail.calls.size();
+  if (kinds == 0) return variables_note(detail.variables);
+  std::string line =
+      detail.calls.empty() ? call_line(detail.launches.front()) : call_line(detail.calls.front());
+  if (kinds > 1) line += fmt::format("; and {} other kind{}", kinds - 1, kinds > 2 ? "s" : "");
+  return line;
 }
 
 }  // namespace optrace

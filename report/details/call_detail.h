@@ -9,8 +9,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include "report/model/detail.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {
@@ -20,31 +19,30 @@ namespace optrace {
 class CallDetails {
  public:
   /// A device kernel that a call launched.
-  struct Launch {
+  struct Kernel {
     std::string symbol;       ///< Mangled name.
     std::uint64_t calls = 0;  ///< Number of launches.
-    /// {"launches": [{"grid", "block", ..., "calls"}, ...]}. For recorded device activity, each
-    /// launch and the whole also have "duration_ns": {"total", "shortest", "longest"}.
-    nlohmann::json detail;
-    std::size_t first = 0;  ///< Index of the first tally with this kernel.
+    std::vector<Launch> launches;
+    std::optional<Duration> duration;  ///< Of all launches, for recorded device activity.
+    std::size_t first = 0;             ///< Index of the first tally with this kernel.
   };
 
   /// A failed function that has no entry of its own in the trace.
   struct Failed {
     std::string function;
     std::uint64_t calls = 0;  ///< Number of failed calls.
-    nlohmann::json detail;    ///< {"calls": [...]}
+    std::vector<LibraryCall> records;
   };
 
   struct Calls {
-    nlohmann::json calls = nlohmann::json::array();  ///< [{"kind", ..., "calls"}, ...]
-    std::vector<Launch> launches;                    ///< In the order of first launch.
-    std::vector<Failed> failed;                      ///< In the order of first failure.
-    bool reads_device = false;                       ///< The host read values from device memory.
+    std::vector<LibraryCall> calls;
+    std::vector<Kernel> kernels;  ///< In the order of first launch.
+    std::vector<Failed> failed;   ///< In the order of first failure.
+    bool reads_device = false;    ///< The host read values from device memory.
 
    private:
     friend CallDetails;
-    std::unordered_map<std::string, std::size_t> launch_places, failed_places;  // Indexes, by name.
+    std::unordered_map<std::string, std::size_t> kernel_places, failed_places;  // Indexes, by name.
   };
 
   /// The trace must outlive the object.
@@ -60,10 +58,10 @@ class CallDetails {
   Calls of(std::span<const ActivityTally> tallies) const;
 
  private:
-  /// Returns null if there is no such record.
-  nlohmann::json record_at(std::uint32_t number) const;
-  static void add(nlohmann::json record, std::size_t tally, Calls& result);
-  static void add_failed(const std::string& function, nlohmann::json record, Calls& result);
+  static void add_kernel(const std::string& symbol, Launch launch, std::size_t tally,
+                         Calls& result);
+  static void add_failed(const std::string& function, LibraryCall call, std::uint64_t calls,
+                         Calls& result);
 
   const Trace& trace_;
   std::unordered_set<std::uint32_t> failures_;  // Records of kind "failed".
@@ -77,13 +75,16 @@ struct CallFailure {
   std::uint64_t calls = 0;  ///< Number of calls.
 };
 /// Returns the failed or refused calls in a frame's detail, or nothing if no call failed.
-std::optional<CallFailure> call_failure(const nlohmann::json& detail);
+std::optional<CallFailure> call_failure(const Detail& detail);
 
-/// Describes one record in one line: "m 64, n 128, k 32".
-std::string call_line(const nlohmann::json& record);
+/// Describes one kind of calls in one line: "m 64, n 128, k 32".
+std::string call_line(const LibraryCall& call);
+std::string call_line(const Launch& launch);
+/// Same, for the values of a call or launch by their names (named_values()).
+std::string call_line(const std::vector<NamedValue>& values);
 
 /// One short line for a tree: "m 64, n 128, k 32", or a Python function's recorded variables. Empty
 /// if the detail has neither.
-std::string call_note(const nlohmann::json& detail);
+std::string call_note(const Detail& detail);
 
 }  // namespace optrace

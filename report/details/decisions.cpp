@@ -15,7 +15,6 @@
 #include "pytorch/symbols/symbol_name.h"
 #include "report/details/returned_values.h"
 #include "report/model/frame_name.h"
-#include "report/model/json_fields.h"
 
 namespace optrace {
 namespace {
@@ -25,26 +24,25 @@ constexpr std::size_t kMaxSearchDepth = 16;
 constexpr std::size_t kMaxDecisions = 24;
 
 std::string returned_by(const Frame& frame) {
-  std::string text = returned_text(frame.detail);
+  std::string text = returned_text(*frame.detail);
   if (text.starts_with(kArrow)) text.erase(0, kArrow.size());
   return text;
 }
 
 /// Returns true if what the frame's function returned is an enumeration: a choice among several.
 bool is_choice(const Frame& frame) {
-  const nlohmann::json& returned = object_at(frame.detail, "returned");
-  const std::string type = text_at(returned, "type");
-  return !describes_tensor(type) &&
-         std::ranges::any_of(list_at(returned, "values"), [&](const nlohmann::json& value) {
-           return value.is_object() && is_enumerator(value, type);
+  const std::optional<ReturnedValues>& returned = frame.detail->returned;
+  return returned && !describes_tensor(returned->type) &&
+         std::ranges::any_of(returned->values, [&](const CountedResult& value) {
+           return is_enumerator(value, returned->type);
          });
 }
 
 bool has_named_value(const Frame& frame) {
-  return std::ranges::any_of(list_at(object_at(frame.detail, "returned"), "values"),
-                             [](const nlohmann::json& value) {
-                               return value.is_object() && !text_at(value, "name").empty();
-                             });
+  const std::optional<ReturnedValues>& returned = frame.detail->returned;
+  return returned && std::ranges::any_of(returned->values, [](const CountedResult& value) {
+           return !value.name.empty();
+         });
 }
 
 /// Returns `use_cudnn` for `at::native::ConvParams<…>::use_cudnn`.
@@ -93,10 +91,9 @@ std::vector<std::string> decisions_below(const Frame& frame) {
 /// of which there is no call: the compiler has inlined it, or execution has not come to it.
 std::vector<std::string> decisions_not_seen(const Frame& frame) {
   std::vector<std::string> texts;
-  for (const nlohmann::json& one : list_at(frame.detail, "not_seen"))
-    if (one.is_object())
-      texts.push_back(fmt::format("{} (:{}{})", unqualified_short_name(text_at(one, "name")),
-                                  one.value("exact", false) ? "" : "~", one.value("line", 0)));
+  for (const DecisionNotSeen& one : frame.detail->not_seen)
+    texts.push_back(fmt::format("{} (:{}{})", unqualified_short_name(one.name),
+                                one.exact ? "" : "~", one.line));
   return texts;
 }
 
@@ -107,23 +104,17 @@ std::string short_place(const Frame& frame) {
   return place.substr(place.rfind('/') + 1);
 }
 
-bool is_call(const Frame& frame) {
-  return text_at(frame.detail, "step") == "call";
-}
-
 }  // namespace
 
 void add_decisions_not_seen(Frame& frame, std::span<const CalledDecision> decisions) {
-  nlohmann::json not_seen = nlohmann::json::array();
+  std::vector<DecisionNotSeen> not_seen;
   for (const CalledDecision& decision : decisions) {
     const bool seen = std::ranges::any_of(frame.children, [&](const Frame& child) {
       return unqualified_short_name(child.name) == unqualified_short_name(decision.name);
     });
-    if (!seen)
-      not_seen.push_back(
-          {{"name", decision.name}, {"line", decision.line}, {"exact", !decision.approximate}});
+    if (!seen) not_seen.push_back({decision.name, decision.line, !decision.approximate});
   }
-  if (!not_seen.empty()) frame.detail.edit()["not_seen"] = std::move(not_seen);
+  if (!not_seen.empty()) frame.detail.edit().not_seen = std::move(not_seen);
 }
 
 std::string decision_note(const Frame& frame, const Frame* parent) {

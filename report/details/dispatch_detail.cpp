@@ -5,8 +5,6 @@
 #include <bit>
 #include <cstddef>
 #include <filesystem>
-#include <iterator>
-#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -16,8 +14,12 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
+#include "platform/text/json_fields.h"
 #include "platform/text/json_reader.h"
+#include "pytorch/values/values_json.h"
+#include "report/json/detail_json.h"
 #include "report/tensors/tensor_detail.h"
 
 namespace optrace {
@@ -31,22 +33,14 @@ constexpr std::size_t kMaxArguments = 256;
 constexpr std::size_t kMaxElements = 128;  // Limit for a list or a shape.
 constexpr unsigned kWordBits = 64;
 
+// Returns a member of a record; null if there is none.
 const Json* member(const Json& object, const char* key) {
-  if (!object.is_object()) return nullptr;
-  const auto found = object.find(key);
-  return found == object.end() ? nullptr : &*found;
+  const Json& value = value_at(object, key);
+  return value.is_null() ? nullptr : &value;
 }
 
 std::string text_in(const Json& object, const char* key) {
-  const Json* const found = member(object, key);
-  if (found == nullptr || !found->is_string()) return {};
-  return found->get_ref<const std::string&>().substr(0, kMaxTextLength);
-}
-
-std::optional<std::uint64_t> number_in(const Json& object, const char* key) {
-  const Json* const found = member(object, key);
-  if (found == nullptr || !found->is_number_unsigned()) return std::nullopt;
-  return found->get<std::uint64_t>();
+  return text_at(object, key).substr(0, kMaxTextLength);
 }
 
 // Names the bits of a raw DispatchKeySet (c10/core/DispatchKeySet.h): one for each backend, lowest
@@ -56,7 +50,7 @@ class KeyNames {
   explicit KeyNames(const Json& record) {
     const Json* const names = member(record, "key_names");
     if (names == nullptr) return;
-    const auto backends = number_in(*names, "backends");
+    const auto backends = number_at(*names, "backends");
     const Json* const functionalities = member(*names, "functionalities");
     if (!backends || functionalities == nullptr || !functionalities->is_array() ||
         *backends >= kWordBits || functionalities->size() > kWordBits - *backends)
@@ -199,6 +193,12 @@ std::string registered_at(std::string_view where, const std::filesystem::path& t
   return path;
 }
 
+std::optional<bool> truth_at(const Json& object, const char* key) {
+  const Json& value = value_at(object, key);
+  if (!value.is_boolean()) return std::nullopt;
+  return value.get<bool>();
+}
+
 bool is_python_key(std::string_view key) {
   return key == "Python" || key == "PythonTLSSnapshot" || key == "PythonDispatcher" ||
          key == "PreDispatch";
@@ -207,16 +207,12 @@ bool is_python_key(std::string_view key) {
 // Returns true if the record of an op's results says that the call is a repeated one, and none of
 // the results belongs to autograd's graph.
 bool is_repeated_without_graph(const Json& record) {
-  const Json* const repeated = member(record, "repeated");
-  const Json* const results = member(record, "results");
-  if (repeated == nullptr || *repeated != true || results == nullptr || !results->is_array())
-    return false;
+  if (!flag_at(record, "repeated") || !value_at(record, "results").is_array()) return false;
   const auto has_graph = [](const Json& value) {
-    const Json* const tensor = member(value, "tensor");
-    const Json* const gradient = tensor == nullptr ? nullptr : member(*tensor, "requires_grad");
-    return gradient != nullptr && *gradient != false;
+    const Json& gradient = value_at(value_at(value, "tensor"), "requires_grad");
+    return !gradient.is_null() && gradient != false;
   };
-  return std::ranges::none_of(*results, [&](const Json& value) {
+  return std::ranges::none_of(list_at(record, "results"), [&](const Json& value) {
     return value.is_array() ? std::ranges::any_of(value, has_graph) : has_graph(value);
   });
 }
@@ -224,24 +220,16 @@ bool is_repeated_without_graph(const Json& record) {
 // A validated record of a call.
 struct CallRecord {
   std::string op;
-  std::string schema;
-  Json shown = Json::object();  // Detail keys that depend on the record alone.
+  DispatchDetail detail;  // What depends on the record alone.
   std::optional<std::uint64_t> key_set;
-  Json script;  // The line of TorchScript that made the call, as in an origin; null if there is
-                // none.
+  std::optional<Origin> script;  // The line of TorchScript that made the call.
 };
-
-// Same as detail.update(more) for two objects, without copying values.
-void take_over(Json& detail, Json more) {
-  more.get_ref<Json::object_t&>().merge(detail.get_ref<Json::object_t&>());
-  detail = std::move(more);
-}
 
 }  // namespace
 
 struct DispatchDetails::State {
   explicit State(const Trace& given) : trace(given), names(record(0)), tensors(given) {
-    torch_folder = text_in(trace.meta, "torch_folder");
+    torch_folder = text_at(trace.meta, "torch_folder");
   }
 
   Json record(std::uint32_t number) const {
@@ -251,84 +239,69 @@ struct DispatchDetails::State {
     return parsed.is_object() ? std::move(parsed) : Json();
   }
 
-  Json name_keys(const Json& object, const char* key) const {
-    const auto raw = number_in(object, key);
-    return raw && names.known() ? Json(names.all(*raw)) : Json::array();
+  std::vector<std::string> name_keys(const Json& object, const char* key) const {
+    const auto raw = number_at(object, key);
+    return raw && names.known() ? names.all(*raw) : std::vector<std::string>();
   }
 
-  static Json sizes(const Json& tensor, const char* key) {
-    const Json* const found = member(tensor, key);
-    if (found == nullptr || !found->is_array() || found->size() > kMaxElements) return {};
-    if (!std::ranges::all_of(*found, [](const Json& size) { return size.is_number_integer(); }))
-      return {};
-    return *found;
+  static std::optional<Sizes> sizes(const Json& tensor, const char* key) {
+    return list_at(tensor, key).size() > kMaxElements ? std::nullopt : sizes_at(tensor, key);
   }
 
-  static Json text_or_null(const Json& object, const char* key) {
-    const std::string text = text_in(object, key);
-    return text.empty() ? Json() : Json(text);
+  // Reads a recorded value, with key names in place of raw key sets and without invalid parts.
+  Scalar scalar(const Json& recorded) const {
+    if (recorded.is_primitive() && !recorded.is_binary()) return primitive_of(recorded);
+    if (const Json* const tensor = member(recorded, "tensor"); tensor != nullptr)
+      return TensorFacts{sizes(*tensor, "shape"),           sizes(*tensor, "strides"),
+                         text_in(*tensor, "dtype"),         text_in(*tensor, "device"),
+                         flag_at(*tensor, "requires_grad"), name_keys(*tensor, "keys")};
+    const std::string type = text_in(recorded, "type");
+    return OtherValue{type.empty() ? "unknown" : type, text_in(recorded, "value")};
   }
 
-  Json tensor(const Json& recorded) const {
-    const Json* const requires_grad = member(recorded, "requires_grad");
-    return {{"shape", sizes(recorded, "shape")},
-            {"strides", sizes(recorded, "strides")},
-            {"dtype", text_or_null(recorded, "dtype")},
-            {"device", text_or_null(recorded, "device")},
-            {"requires_grad", requires_grad != nullptr && *requires_grad == true},
-            {"keys", name_keys(recorded, "keys")}};
-  }
-
-  // Copies a recorded value, with key names in place of raw key sets and without invalid parts.
-  Json value(const Json& recorded, bool outermost = true) const {
+  static Scalar primitive_of(const Json& recorded) {
     if (recorded.is_string())
       return recorded.get_ref<const std::string&>().substr(0, kMaxTextLength);
-    if (recorded.is_primitive() && !recorded.is_binary()) return recorded;
-    if (recorded.is_array() && outermost) {
-      Json list = Json::array();
-      for (const Json& element : recorded) {
-        if (list.size() == kMaxElements) break;
-        list.push_back(value(element, false));
-      }
-      return list;
-    }
-    Json result = Json::object();
-    if (const Json* const inner = member(recorded, "tensor"); inner != nullptr) {
-      result["tensor"] = tensor(*inner);
-      const std::string relation = text_in(recorded, "relation");
-      if (relation == "fresh" || relation == "view" || relation == "alias")
-        result["relation"] = relation;
-      if (const std::string of = text_in(recorded, "of"); !of.empty()) result["of"] = of;
-      return result;
-    }
-    const std::string type = text_in(recorded, "type");
-    result["type"] = type.empty() ? "unknown" : type;
-    if (const std::string text = text_in(recorded, "value"); !text.empty()) result["value"] = text;
-    return result;
+    return std::visit([](const auto& value) { return Scalar(value); }, constant_of(recorded));
   }
 
-  Json values(const Json& record, const char* key) const {
-    Json result = Json::array();
-    const Json* const found = member(record, key);
-    if (found == nullptr || !found->is_array()) return result;
-    for (const Json& recorded : *found) {
-      if (result.size() == kMaxArguments) break;
-      result.push_back(value(recorded));
-    }
-    return result;
+  Result result(const Json& recorded) const {
+    return {scalar(recorded), relation_named(text_at(recorded, "relation")),
+            text_in(recorded, "of")};
   }
 
-  Json arguments(const Json& record) const {
-    Json result = Json::array();
-    const Json* const found = member(record, "arguments");
-    if (found == nullptr || !found->is_array()) return result;
-    for (const Json& argument : *found) {
-      if (result.size() == kMaxArguments) break;
-      const Json* const recorded = member(argument, "value");
-      result.push_back({{"name", text_or_null(argument, "name")},
-                        {"value", recorded == nullptr ? Json() : value(*recorded)}});
+  // Reads a value or a list of values.
+  template <typename ValueOrList, typename Read>
+  static ValueOrList value_or_list(const Json& recorded, const Read& read) {
+    if (!recorded.is_array()) return read(recorded);
+    std::vector<decltype(read(recorded))> list;
+    for (const Json& element : recorded) {
+      if (list.size() == kMaxElements) break;
+      list.push_back(read(element));
     }
-    return result;
+    return list;
+  }
+
+  std::vector<ResultOrList> results(const Json& record) const {
+    std::vector<ResultOrList> all;
+    for (const Json& recorded : list_at(record, "results")) {
+      if (all.size() == kMaxArguments) break;
+      all.push_back(value_or_list<ResultOrList>(
+          recorded, [this](const Json& element) { return result(element); }));
+    }
+    return all;
+  }
+
+  std::vector<Argument> arguments(const Json& record) const {
+    std::vector<Argument> all;
+    for (const Json& argument : list_at(record, "arguments")) {
+      if (all.size() == kMaxArguments) break;
+      all.push_back({text_in(argument, "name"),
+                     value_or_list<Value>(value_at(argument, "value"), [this](const Json& element) {
+                       return scalar(element);
+                     })});
+    }
+    return all;
   }
 
   // Returns null if the record is not of an op call.
@@ -338,24 +311,20 @@ struct DispatchDetails::State {
     CallRecord& call = calls[number];
     const Json recorded = record(number);
     call.op = text_in(recorded, "op");
-    call.schema = text_in(recorded, "schema");
+    call.detail.schema = text_in(recorded, "schema");
     if (call.op.empty()) return nullptr;
-    if (!call.schema.empty()) call.shown["schema"] = call.schema;
-    call.shown["arguments"] = arguments(recorded);
-    for (const char* const key : {"grad_mode", "inference_mode"})
-      if (const Json* const mode = member(recorded, key); mode != nullptr && mode->is_boolean())
-        call.shown[key] = *mode;
-    if (const auto modes = number_in(recorded, "dispatch_modes"); modes && *modes > 0)
-      call.shown["dispatch_modes"] = *modes;
-    if (const Json* const script = member(recorded, "script"); script != nullptr)
-      if (const auto line = number_in(*script, "line");
-          line && *line > 0 && *line <= std::numeric_limits<std::uint32_t>::max())
-        if (const std::string file = text_in(*script, "file"); !file.empty())
-          call.script = {{"file", file}, {"line", *line}};
-    call.key_set = number_in(recorded, "key_set");
+    call.detail.arguments = arguments(recorded);
+    call.detail.grad_mode = truth_at(recorded, "grad_mode");
+    call.detail.inference_mode = truth_at(recorded, "inference_mode");
+    call.detail.dispatch_modes = count_at(recorded, "dispatch_modes");
+    const Json& script = object_at(recorded, "script");
+    if (Origin origin{{}, {}, text_in(script, "file"), line_at(script, "line"), {}};
+        origin.line != 0 && !origin.file.empty())
+      call.script = std::move(origin);
+    call.key_set = number_at(recorded, "key_set");
     if (call.key_set && names.known()) {
-      call.shown["included"] = name_keys(recorded, "included");
-      call.shown["excluded"] = name_keys(recorded, "excluded");
+      call.detail.choice.included = name_keys(recorded, "included");
+      call.detail.choice.excluded = name_keys(recorded, "excluded");
     }
     return &call;
   }
@@ -379,15 +348,15 @@ struct DispatchDetails::State {
            std::ranges::any_of(*boxed, [&](const Json& where) { return where == entry.where; });
   }
 
-  // Returns the dispatcher's choice for a key set. A redispatch uses the first key: fallthrough
-  // keys were removed before.
-  Json choice(std::string_view op, std::uint64_t set, bool redispatch) {
-    Json result{{"key_set", names.all(set)}};
+  // Adds the dispatcher's choice for a key set. A redispatch uses the first key: fallthrough keys
+  // were removed before.
+  void choose(std::string_view op, std::uint64_t set, bool redispatch, DispatchChoice& choice) {
+    choice.key_set = names.all(set);
     const Table& entries = table(op);
-    if (entries.empty()) return result;
+    if (entries.empty()) return;
     std::vector<std::string> candidates = names.candidates(set);
     candidates.emplace_back("Undefined");
-    Json fallthrough = Json::array();
+    DispatchKeys fallthrough;
     for (const std::string& key : candidates) {
       const auto entry = entries.find(key);
       const bool registered = entry != entries.end();
@@ -395,20 +364,18 @@ struct DispatchDetails::State {
         fallthrough.push_back(key);
         continue;
       }
-      result["dispatch_key"] = key;
-      result["kernel"] = registered ? Json(entry->second.kernel) : Json();
+      choice.dispatch_key = key;
       if (registered) {
-        if (std::string where = registered_at(entry->second.where, torch_folder); !where.empty())
-          result["registered_at"] = std::move(where);
-        result["dispatch"] = is_python_key(key)                           ? "python"
-                             : entry->second.reason == "backend fallback" ? "boxed fallback"
-                             : takes_a_stack(op, entry->second)           ? "boxed kernel"
-                                                                          : "kernel";
+        choice.kernel = entry->second.kernel;
+        choice.registered_at = registered_at(entry->second.where, torch_folder);
+        choice.dispatch = is_python_key(key)                           ? "python"
+                          : entry->second.reason == "backend fallback" ? "boxed fallback"
+                          : takes_a_stack(op, entry->second)           ? "boxed kernel"
+                                                                       : "kernel";
       }
       break;
     }
-    if (!redispatch) result["fallthrough"] = std::move(fallthrough);
-    return result;
+    if (!redispatch) choice.fallthrough = std::move(fallthrough);
   }
 
   // Same as is_repeated_without_graph() of that record.
@@ -418,8 +385,8 @@ struct DispatchDetails::State {
     return known->second;
   }
 
-  void add_call(Json& detail, const Step& step);
-  void add_redispatch(Json& detail, const Step& step);
+  DispatchDetail call_of(const Step& step, std::vector<Origin>& origins);
+  DispatchDetail redispatch_of(const Step& step);
   std::optional<std::uint64_t> key_set_of(std::string_view op, const ArgumentTally& tally);
   bool returns_in_memory(std::string_view schema, bool& known) const;
   const std::string& schema_of(std::string_view op);
@@ -434,7 +401,7 @@ struct DispatchDetails::State {
   std::map<std::string, std::string, std::less<>> schemas;
 };
 
-void DispatchDetails::State::add_call(Json& detail, const Step& step) {
+DispatchDetail DispatchDetails::State::call_of(const Step& step, std::vector<Origin>& origins) {
   // One entry for each record, in the order of first occurrence, or sorted by content if that order
   // is random.
   struct Variant {
@@ -456,47 +423,47 @@ void DispatchDetails::State::add_call(Json& detail, const Step& step) {
       if (same->results == 0) same->results = tally.results;
     }
   }
-  if (variants.empty()) return;
+  if (variants.empty()) return {};
   const auto describe = [&](const Variant& variant) {
     const CallRecord& record = *call(variant.record);
-    Json result = record.shown;
-    if (record.key_set && names.known()) result.update(choice(record.op, *record.key_set, false));
-    return result;
+    DispatchDetail described = record.detail;
+    if (record.key_set && names.known())
+      choose(record.op, *record.key_set, false, described.choice);
+    return described;
   };
   if (step.by_threads && variants.size() > 1)
-    std::ranges::stable_sort(variants, {},
-                             [&](const Variant& one) { return describe(one).dump(); });
+    std::ranges::stable_sort(variants, {}, [&](const Variant& one) {
+      Detail detail;
+      detail.dispatch = describe(one);
+      return detail_json(detail);
+    });
   const Variant& most = *std::ranges::max_element(variants, {}, &Variant::calls);
-  take_over(detail, describe(most));
-  const Json results = record(most.results);
-  if (results.contains("results")) detail["results"] = values(results, "results");
-  if (Json tensors_of_call = tensors.of(most.record); !tensors_of_call.is_null())
-    detail["tensors"] = std::move(tensors_of_call);
-  if (variants.size() > 1) {
-    Json list = Json::array();
+  DispatchDetail detail = describe(most);
+  if (const Json recorded = record(most.results); recorded.contains("results"))
+    detail.results = results(recorded);
+  detail.tensors = tensors.of(most.record);
+  if (variants.size() > 1)
     for (const Variant& variant : variants) {
-      const Json described = describe(variant);
-      Json entry{{"calls", variant.calls}, {"arguments", described["arguments"]}};
-      if (described.contains("dispatch_key")) entry["dispatch_key"] = described["dispatch_key"];
-      list.push_back(std::move(entry));
+      DispatchDetail described = describe(variant);
+      detail.variants.push_back({variant.calls, std::move(described.arguments), std::nullopt,
+                                 std::move(described.choice.dispatch_key)});
     }
-    detail["variants"] = std::move(list);
-  }
-  std::set<std::pair<std::string, std::uint64_t>> script_lines;
+  std::set<std::pair<std::string, std::uint32_t>> script_lines;
   for (const Variant& variant : variants)
-    if (const Json& script = call(variant.record)->script; !script.is_null())
-      script_lines.emplace(script["file"], script["line"]);
-  for (const auto& [file, line] : script_lines)
-    detail["origins"].push_back({{"file", file}, {"line", line}});
-  if (repeated_calls > 0) detail["repeated_calls"] = repeated_calls;
-  if (step.ops_left_out > 0) detail["variants_left_out"] = step.ops_left_out;
+    if (const std::optional<Origin>& script = call(variant.record)->script)
+      script_lines.emplace(script->file, script->line);
+  for (const auto& [file, line] : script_lines) origins.push_back({{}, {}, file, line, {}});
+  detail.repeated_calls = repeated_calls;
+  detail.variants_left_out = step.ops_left_out;
+  return detail;
 }
 
 // Returns an op's schema, taken from any record of its calls.
 const std::string& DispatchDetails::State::schema_of(std::string_view op) {
   if (schemas.empty()) {
     for (std::uint32_t i = 1; i < trace.op_records.size(); ++i)
-      if (const CallRecord* const record = call(i)) schemas.emplace(record->op, record->schema);
+      if (const CallRecord* const record = call(i))
+        schemas.emplace(record->op, record->detail.schema);
   }
   static const std::string kUnknown;
   const auto found = schemas.find(op);
@@ -530,39 +497,35 @@ std::optional<std::uint64_t> DispatchDetails::State::key_set_of(std::string_view
   return known && in_memory ? tally.second : tally.first;
 }
 
-void DispatchDetails::State::add_redispatch(Json& detail, const Step& step) {
-  if (!names.known()) return;
+DispatchDetail DispatchDetails::State::redispatch_of(const Step& step) {
+  DispatchDetail detail;
+  detail.step = DispatchStep::redispatch;
+  if (!names.known()) return detail;
   std::map<std::uint64_t, std::uint64_t> sets;
   for (const ArgumentTally& tally : step.arguments)
     if (const auto set = key_set_of(step.op, tally)) sets[*set] += tally.calls;
-  if (sets.empty()) return;
+  if (sets.empty()) return detail;
   const auto most =
       std::ranges::max_element(sets, {}, [](const auto& entry) { return entry.second; });
-  detail.update(choice(step.op, most->first, true));
-  if (sets.size() == 1) return;
-  Json list = Json::array();
+  choose(step.op, most->first, true, detail.choice);
+  if (sets.size() == 1) return detail;
   for (const auto& [set, count] : sets) {
-    const Json described = choice(step.op, set, true);
-    Json entry{{"calls", count}, {"key_set", described["key_set"]}};
-    if (described.contains("dispatch_key")) entry["dispatch_key"] = described["dispatch_key"];
-    list.push_back(std::move(entry));
+    DispatchChoice choice;
+    choose(step.op, set, true, choice);
+    detail.variants.push_back(
+        {count, std::nullopt, std::move(choice.key_set), std::move(choice.dispatch_key)});
   }
-  detail["variants"] = std::move(list);
+  return detail;
 }
 
 DispatchDetails::DispatchDetails(const Trace& trace) : state_(std::make_unique<State>(trace)) {}
 DispatchDetails::~DispatchDetails() = default;
 
-void DispatchDetails::add(nlohmann::json& detail, const Step& step) const {
-  Json found = Json::object();
-  if (step.redispatch)
-    state_->add_redispatch(found, step);
-  else
-    state_->add_call(found, step);
-  if (found.empty()) return;
-  if (step.unboxed && text_in(found, "dispatch") == "boxed kernel") found["dispatch"] = "kernel";
-  if (!detail.is_object()) detail = Json::object();
-  take_over(detail, std::move(found));
+DispatchDetail DispatchDetails::of(const Step& step, std::vector<Origin>& origins) const {
+  DispatchDetail detail =
+      step.redispatch ? state_->redispatch_of(step) : state_->call_of(step, origins);
+  if (step.unboxed && detail.choice.dispatch == "boxed kernel") detail.choice.dispatch = "kernel";
+  return detail;
 }
 
 std::string DispatchDetails::node_name(std::uint32_t record) const {
@@ -580,30 +543,25 @@ std::optional<std::uint64_t> DispatchDetails::only_key_set(const ArgumentTally& 
   return first ? tally.first : tally.second;
 }
 
-std::string dispatch_note(const nlohmann::json& detail) {
-  constexpr std::size_t kMaxKeys = 5;
-  const std::string chosen = text_in(detail, "dispatch_key");
-  if (chosen.empty()) return {};
-  const auto keys = [&](const char* name) {
-    std::vector<std::string> list;
-    const Json* const found = member(detail, name);
-    if (found == nullptr || !found->is_array()) return list;
-    for (const Json& key : *found)
-      if (key.is_string()) list.push_back(key.get<std::string>());
-    if (list.size() > kMaxKeys) {
-      list.resize(kMaxKeys);
-      list.emplace_back("...");
+std::string dispatch_note(const DispatchDetail& dispatch) {
+  const DispatchChoice& choice = dispatch.choice;
+  if (choice.dispatch_key.empty()) return {};
+  const auto joined = [](DispatchKeys keys) {
+    constexpr std::size_t kMaxKeys = 5;
+    if (keys.size() > kMaxKeys) {
+      keys.resize(kMaxKeys);
+      keys.emplace_back("...");
     }
-    return list;
+    return fmt::format("{}", fmt::join(keys, ", "));
   };
-  std::string note = "→ " + chosen;
-  const std::string kind = text_in(detail, "dispatch");
+  std::string note = "→ " + choice.dispatch_key;
+  const std::string& kind = choice.dispatch;
   if (kind == "boxed fallback" || kind == "boxed kernel" || kind == "python") note += ", " + kind;
   std::vector<std::string> notes;
-  if (const auto all = keys("key_set"); all.size() > 1)
-    notes.push_back(fmt::format("of {}", fmt::join(all, ", ")));
-  if (const auto skipped = keys("fallthrough"); !skipped.empty())
-    notes.push_back(fmt::format("skips {}", fmt::join(skipped, ", ")));
+  if (choice.key_set && choice.key_set->size() > 1)
+    notes.push_back("of " + joined(*choice.key_set));
+  if (choice.fallthrough && !choice.fallthrough->empty())
+    notes.push_back("skips " + joined(*choice.fallthrough));
   if (!notes.empty()) note += fmt::format(" ({})", fmt::join(notes, "; "));
   return note;
 }

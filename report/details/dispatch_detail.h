@@ -6,16 +6,16 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include "report/model/detail.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {
 
 /// Explains why the dispatcher chose a kernel. The input is a trace's op records
-/// (target/op_recorder/), raw DispatchKeySets and dispatch tables; the output is the keys
-/// of a dispatcher frame's detail that docs/report-format.md lists. All input is untrusted; invalid
+/// (target/op_recorder/), raw DispatchKeySets and dispatch tables; the output is the
+/// detail of a dispatcher frame. All input is untrusted; invalid
 /// records, unknown keys and contradictions are skipped.
 class DispatchDetails {
  public:
@@ -38,9 +38,9 @@ class DispatchDetails {
   DispatchDetails(const DispatchDetails&) = delete;
   DispatchDetails& operator=(const DispatchDetails&) = delete;
 
-  /// Adds the known facts of the step to `detail`, an object or null. Adds nothing if there are
-  /// none.
-  void add(nlohmann::json& detail, const Step& step) const;
+  /// Returns what is known of the step. The lines of TorchScript that made its calls are added to
+  /// `origins`.
+  DispatchDetail of(const Step& step, std::vector<Origin>& origins) const;
 
   /// Returns the name of the autograd node (`ConvolutionBackward0`) that this op record describes,
   /// or an empty string if it describes none.
@@ -60,7 +60,7 @@ class DispatchDetails {
 };
 
 /// One short line for a tree: "→ AutogradCPU (of AutogradCPU, CPU; skips AutocastCPU)". Empty if
-/// the detail has no dispatch key.
-std::string dispatch_note(const nlohmann::json& detail);
+/// the dispatch key is unknown.
+std::string dispatch_note(const DispatchDetail& dispatch);
 
 }  // namespace optrace

@@ -2,20 +2,20 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include "report/model/detail.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {
 
-/// Returns `detail.variables` of a Python frame (docs/report-format.md): the local variables whose
-/// text was recorded when its calls ended. Null if there are none. The records are untrusted;
-/// anything else than such a record is skipped.
-nlohmann::json recorded_variables(const Trace& trace, std::span<const OpTally> tallies);
+/// Returns the local variables of a Python function whose text was recorded when its calls ended.
+/// The records are untrusted; anything else than such a record is skipped.
+std::vector<RecordedVariable> recorded_variables(const Trace& trace,
+                                                 std::span<const OpTally> tallies);
 
-/// Returns a frame's variables in one line, `why_not_fast_path: 'training is enabled'`, each value
-/// with its number of calls if there are several. Empty if its detail has none.
-std::string variables_note(const nlohmann::json& detail);
+/// Returns the variables in one line, `why_not_fast_path: 'training is enabled'`, each value with
+/// its number of calls if there are several. Empty if there are none.
+std::string variables_note(const std::vector<RecordedVariable>& variables);
 
 }  // namespace optrace

@@ -4,32 +4,19 @@
 
 #include "pytorch/symbols/symbol_key.h"
 #include "report/details/attention_backends.h"
-#include "report/model/json_fields.h"
 #include "report/model/walk_frames.h"
 
 namespace optrace {
 namespace {
 
-using Json = nlohmann::json;
-
-constexpr const char* kValues = "values";
-
 /// Adds the values of one frame to those of others.
-void add_values(const Json& more, Json& all) {
-  for (const Json& value : list_at(more, kValues)) {
-    if (!value.is_object() || !value.contains("value")) continue;
-    const auto same = std::ranges::find_if(
-        all[kValues], [&](const Json& other) { return other["value"] == value["value"]; });
-    if (same == all[kValues].end())
-      all[kValues].push_back(value);
+void add_values(const std::vector<CountedResult>& more, std::vector<CountedResult>& all) {
+  for (const CountedResult& value : more) {
+    const auto same = std::ranges::find(all, value.value, &CountedResult::value);
+    if (same == all.end())
+      all.push_back(value);
     else
-      (*same)["calls"] = count_at(*same, "calls") + count_at(value, "calls");
-  }
-  // The only value stands for itself, as in a report.
-  const bool is_only = all[kValues].size() == 1;
-  for (const char* const key : {"value", "name"}) {
-    all.erase(key);
-    if (is_only && all[kValues][0].contains(key)) all[key] = all[kValues][0][key];
+      same->calls += value.calls;
   }
 }
 
@@ -41,7 +28,7 @@ ReturnedInCalls::ReturnedInCalls(const Report& report, std::string_view op) {
     std::string caller;
   };
   walk_frames(report.roots, Above{}, [&](const Frame& frame, const Above& above) {
-    const bool begins = frame.op == op && text_at(frame.detail, "step") == "call";
+    const bool begins = frame.op == op && is_call(frame);
     if (begins) calls_ += frame.calls;
     if (!begins && !above.is_call) return Above{};
     add(frame, above.caller);
@@ -52,28 +39,26 @@ ReturnedInCalls::ReturnedInCalls(const Report& report, std::string_view op) {
 }
 
 void ReturnedInCalls::add(const Frame& frame, const std::string& caller) {
-  for (std::string& line : attention_lines(frame.detail))
+  for (std::string& line : attention_lines(frame.detail->dispatch->attention_backends))
     if (std::ranges::find(attention_, line) == attention_.end())
       attention_.push_back(std::move(line));
-  const Json& returned = object_at(frame.detail, "returned");
-  if (!frame.symbol || list_at(returned, kValues).empty()) return;
+  const std::optional<ReturnedValues>& returned = frame.detail->returned;
+  if (!frame.symbol || !returned || returned->values.empty()) return;
   const std::string key = function_key(*frame.symbol);
   for (const std::string& of : {std::string(), caller}) {
-    Json& all = returned_[{key, of}];
-    if (all.is_null()) all = {{"type", text_at(returned, "type")}, {kValues, Json::array()}};
-    add_values(returned, all);
+    ReturnedValues& all = returned_[{key, of}];
+    if (all.values.empty()) all.type = returned->type;
+    add_values(returned->values, all.values);
     if (caller.empty()) break;
   }
 }
 
-const Json& ReturnedInCalls::of(std::string_view symbol, std::string_view caller) const {
-  static const Json kNull;
+const ReturnedValues* ReturnedInCalls::of(std::string_view symbol, std::string_view caller) const {
   // An index has some functions under their keys already.
   const std::string key = function_key(symbol);
   const std::string by = function_key(caller);
   const auto found = returned_.find({key, functions_.contains(by) ? by : std::string()});
-  if (found != returned_.end()) return found->second;
-  return kNull;
+  return found == returned_.end() ? nullptr : &found->second;
 }
 
 std::vector<std::string> ReturnedInCalls::attention_lines_of(const BackendName& backend) const {

@@ -8,8 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "pytorch/libraries/backend_name.h"
 #include "report/model/report.h"
 
@@ -24,10 +22,10 @@ class ReturnedInCalls {
   /// Returns the number of the op's calls in the report.
   std::size_t calls() const { return calls_; }
 
-  /// Returns `detail.returned` of the calls of a function by another one (docs/report-format.md);
-  /// of all its calls if the caller has no frame, as when it was inlined; null if nothing is known.
+  /// Returns what the calls of a function by another one returned; what all its calls did if the
+  /// caller has no frame, as when it was inlined; null if nothing is known.
   /// Symbols are canonical, or the key of a template's instances.
-  const nlohmann::json& of(std::string_view symbol, std::string_view caller) const;
+  const ReturnedValues* of(std::string_view symbol, std::string_view caller) const;
 
   /// Returns what PyTorch says about a backend of attention: `refused by check_tensor_dtype ...`.
   std::vector<std::string> attention_lines_of(const BackendName& backend) const;
@@ -37,7 +35,7 @@ class ReturnedInCalls {
 
   std::size_t calls_ = 0;
   // By function_key() of the function and of its caller, which is empty for all callers.
-  std::map<std::pair<std::string, std::string>, nlohmann::json> returned_;
+  std::map<std::pair<std::string, std::string>, ReturnedValues> returned_;
   std::set<std::string> functions_;  // With a frame, by function_key().
   std::vector<std::string> attention_;
 };

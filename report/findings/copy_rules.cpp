@@ -10,14 +10,11 @@
 #include "pytorch/names/devices.h"
 #include "report/findings/device_copies.h"
 #include "report/findings/rule_functions.h"
-#include "report/model/json_fields.h"
 
 // The rules about copies, and about waiting for them.
 
 namespace optrace {
 namespace {
-
-using Json = nlohmann::json;
 
 // Ops for which the host needs a value that the device computes, and the argument with it.
 struct WaitingOp {
@@ -38,17 +35,10 @@ bool converts_module(const FrameInContext& at) {
 }
 
 Found waiting_copy(const Frame& frame) {
-  const Json& detail = frame.detail;
-  const auto arguments = detail.find("arguments");
-  const bool waits = arguments != detail.end() && arguments->is_array() &&
-                     std::ranges::any_of(*arguments, [](const Json& argument) {
-                       return text_at(argument, "name") == "non_blocking" &&
-                              argument.contains("value") && argument["value"] == false;
-                     });
-  if (!waits) return std::nullopt;
-  return describe_calls(frame, [](const OpCalls& call) -> std::string {
-    const OpTensor* const to = tensor_named(call, "self");
-    const OpTensor* const from = tensor_named(call, "src");
+  if (!has_argument(frame, "non_blocking", false)) return std::nullopt;
+  return describe_calls(frame, [](const OpCalls& calls) -> std::string {
+    const TensorFacts* const to = tensor_argument(calls, "self");
+    const TensorFacts* const from = tensor_argument(calls, "src");
     if (to == nullptr || from == nullptr || !is_host(to->device) || is_host(from->device))
       return {};
     return fmt::format("copies a tensor from {} to {}", printable(from->device), to->device);
@@ -64,9 +54,9 @@ std::string name_of(MemoryFormat format) {
 }
 
 Found format_copy(const Frame& frame) {
-  return describe_calls(frame, [](const OpCalls& call) -> std::string {
-    const OpTensor* const to = tensor_named(call, "self");
-    const OpTensor* const from = tensor_named(call, "src");
+  return describe_calls(frame, [](const OpCalls& calls) -> std::string {
+    const TensorFacts* const to = tensor_argument(calls, "self");
+    const TensorFacts* const from = tensor_argument(calls, "src");
     if (to == nullptr || from == nullptr || to->device != from->device || to->dtype != from->dtype)
       return {};
     const MemoryFormat before = memory_format(*from), after = memory_format(*to);
@@ -79,7 +69,7 @@ Found format_copy(const Frame& frame) {
 // Returns true below Tensor.to(), with which a program selects the memory format of its input.
 bool selects_format(const FrameInContext& at) {
   return std::ranges::any_of(at.below_own(), [](const Frame* frame) {
-    return text_at(frame->detail, "python_name") == "torch.Tensor.to";
+    return frame->detail->python_name == "torch.Tensor.to";
   });
 }
 
@@ -87,9 +77,9 @@ bool selects_format(const FrameInContext& at) {
 constexpr std::uint64_t kManyElements = 4096;
 
 Found order_copy(const Frame& frame) {
-  return describe_calls(frame, [](const OpCalls& call) -> std::string {
-    const OpTensor* const to = tensor_named(call, "self");
-    const OpTensor* const from = tensor_named(call, "src");
+  return describe_calls(frame, [](const OpCalls& calls) -> std::string {
+    const TensorFacts* const to = tensor_argument(calls, "self");
+    const TensorFacts* const from = tensor_argument(calls, "src");
     if (to == nullptr || from == nullptr || to->device != from->device ||
         to->dtype != from->dtype || elements_of(*from) < kManyElements)
       return {};
@@ -115,11 +105,11 @@ const Frame* autocast_op(const FrameInContext& at) {
 }
 
 // Returns the shapes of the parameters that an op's calls have, by the usual names of arguments.
-std::set<std::vector<std::uint64_t>> shapes_of_parameters(const Frame& op) {
-  std::set<std::vector<std::uint64_t>> shapes;
-  for (const OpCalls& call : op_calls(op))
+std::set<std::optional<Sizes>> shapes_of_parameters(const Frame& op) {
+  std::set<std::optional<Sizes>> shapes;
+  for (const OpCalls& calls : op_calls(op))
     for (const std::string_view name : {"weight", "bias"})
-      if (const OpTensor* const tensor = tensor_named(call, name); tensor && tensor->known_shape)
+      if (const TensorFacts* const tensor = tensor_argument(calls, name); tensor && tensor->shape)
         shapes.insert(tensor->shape);
   return shapes;
 }
@@ -128,9 +118,9 @@ std::set<std::vector<std::uint64_t>> shapes_of_parameters(const Frame& op) {
 
 Found implicit_copy(const FrameInContext& at) {
   if (!is_call_of(at.frame(), "aten::copy_") || implicit_copies(at.way) == 0) return std::nullopt;
-  return describe_calls(at.frame(), [](const OpCalls& call) -> std::string {
-    const OpTensor* const to = tensor_named(call, "self");
-    const OpTensor* const from = tensor_named(call, "src");
+  return describe_calls(at.frame(), [](const OpCalls& calls) -> std::string {
+    const TensorFacts* const to = tensor_argument(calls, "self");
+    const TensorFacts* const from = tensor_argument(calls, "src");
     if (to == nullptr || from == nullptr || to->device == from->device) return {};
     return fmt::format("copies a tensor from {} to {} without being asked to",
                        printable(from->device), printable(to->device));
@@ -143,8 +133,8 @@ Found host_wait(const FrameInContext& at) {
     return converts_module(at) ? std::nullopt : waiting_copy(frame);
   for (const WaitingOp& waiting : kWaitingOps)
     if (is_call_of(frame, waiting.op))
-      return describe_calls(frame, [&](const OpCalls& call) -> std::string {
-        const OpTensor* const read = tensor_named(call, waiting.argument);
+      return describe_calls(frame, [&](const OpCalls& calls) -> std::string {
+        const TensorFacts* const read = tensor_argument(calls, waiting.argument);
         if (read == nullptr || read->device.empty() || is_host(read->device)) return {};
         return fmt::format(fmt::runtime(waiting.what), printable(read->device));
       });
@@ -169,8 +159,8 @@ Found repeated_cast(const FrameInContext& at) {
   const Frame* const op = autocast_op(at);
   if (op == nullptr) return std::nullopt;
   const auto shapes = shapes_of_parameters(*op);
-  return describe_calls(frame, [&](const OpCalls& call) -> std::string {
-    const OpTensor* const from = tensor_named(call, "self");
+  return describe_calls(frame, [&](const OpCalls& calls) -> std::string {
+    const TensorFacts* const from = tensor_argument(calls, "self");
     if (from == nullptr || from->dtype != "float32" || !shapes.contains(from->shape)) return {};
     return fmt::format("makes autocast cast the parameters of {}",
                        printable(op->op.value_or("an op")));

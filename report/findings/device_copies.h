@@ -7,9 +7,6 @@
 
 namespace optrace {
 
-/// Returns true for a dispatcher frame that calls an op, false for a redispatch.
-bool is_op_call(const Frame& frame);
-
 /// Returns true for a frame of an op that can copy values to another device, depending on its
 /// arguments.
 bool may_copy_to_another_device(const Frame& frame);

@@ -2,7 +2,6 @@
 
 #include <array>
 
-#include "report/findings/device_copies.h"
 #include "report/findings/rule_functions.h"
 
 namespace optrace {
@@ -79,10 +78,6 @@ constexpr auto kRules = std::to_array<FindingRule>({
 
 std::span<const FindingRule> finding_rules() {
   return kRules;
-}
-
-bool is_call_of(const Frame& frame, std::string_view op) {
-  return is_op_call(frame) && frame.op && *frame.op == op;
 }
 
 }  // namespace optrace

@@ -20,9 +20,9 @@ struct ReportFacts {
   GraphBreaks breaks;
   UnusedGraphs unused_graphs;
   std::unordered_map<const Frame*, UnreadGradients> unread_gradients;
-  const nlohmann::json& compilations;  ///< WrittenReport::compilations
-  bool dry_run = false;                ///< On an emulated device.
-  bool unseen_writes = false;          ///< See may_have_unseen_writes().
+  const std::vector<Compilation>& compilations;  ///< WrittenReport::compilations
+  bool dry_run = false;                          ///< On an emulated device.
+  bool unseen_writes = false;                    ///< See may_have_unseen_writes().
 };
 
 /// A frame with the frames above it, as a rule examines it.

@@ -9,10 +9,10 @@
 
 #include <fmt/format.h>
 
-#include "report/findings/device_copies.h"
 #include "report/findings/unseen_writes.h"
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
+#include "report/model/op_call.h"
 #include "report/model/own_code.h"
 #include "report/model/walk_frames.h"
 
@@ -44,7 +44,7 @@ class Search {
                .unused_graphs = find_unused_graphs(report),
                .unread_gradients = find_unread_gradients(report),
                .compilations = report.compilations,
-               .dry_run = report.dry_run.is_object(),
+               .dry_run = report.dry_run.has_value(),
                .unseen_writes = may_have_unseen_writes(report)} {}
 
   std::vector<Finding> run() {

@@ -7,18 +7,15 @@
 #include "platform/text/printable_text.h"
 #include "pytorch/names/devices.h"
 #include "pytorch/names/dtypes.h"
-#include "report/findings/device_copies.h"
 #include "report/findings/rule_functions.h"
 #include "report/model/frame_time.h"
-#include "report/model/json_fields.h"
+#include "report/model/op_call.h"
 #include "report/model/walk_frames.h"
 
 // The rules about ops and their kernels.
 
 namespace optrace {
 namespace {
-
-using Json = nlohmann::json;
 
 // Ops and kernels that stand in where no fast kernel fits.
 struct SlowKernel {
@@ -41,8 +38,8 @@ constexpr auto kSlowKernels = std::to_array<SlowKernel>({
 // Launching an op takes longer than computing this many elements.
 constexpr std::uint64_t kTinyElements = 256;
 
-bool is_tiny(const OpTensor& tensor) {
-  return tensor.known_shape && elements_of(tensor) <= kTinyElements;
+bool is_tiny(const TensorFacts* tensor) {
+  return tensor->shape && elements_of(*tensor) <= kTinyElements;
 }
 
 // Functions of CUDA's libraries that queue kernels and do not wait for them.
@@ -72,7 +69,7 @@ std::uint64_t device_time_of_call(const Frame& launch) {
     kernels += child.calls;
     time += own_time(child);
   }
-  const bool complete = kernels >= launch.calls && !launch.detail.contains("device_work_left_out");
+  const bool complete = kernels >= launch.calls && launch.detail->device_work_left_out == 0;
   return complete && launch.calls != 0 ? time / launch.calls : 0;
 }
 
@@ -87,15 +84,14 @@ std::string device_of_parameters(const Frame& step) {
   bool other_works = true;
   walk_frames(step.children, 0, [&](const Frame& frame, int) {
     if (!is_op_call(frame)) return 0;
-    const auto gradient = frame.detail.find("grad_mode");
     // The step is to be differentiated.
-    if (gradient != frame.detail.end() && *gradient == true) other_works = false;
-    for (const OpCalls& call : op_calls(frame))
-      for (const OpTensor& tensor : call.tensors) {
-        other_works = other_works && !tensor.sparse;
-        if (tensor.requires_grad && is_floating_point(tensor.dtype) &&
+    if (frame.detail->dispatch->grad_mode == true) other_works = false;
+    for (const OpCalls& calls : op_calls(frame))
+      for (const TensorFacts* const tensor : tensors_in(calls)) {
+        other_works = other_works && !is_sparse(*tensor);
+        if (tensor->requires_grad && is_floating_point(tensor->dtype) &&
             frame.calls >= 2 * step.calls)
-          device = tensor.device;
+          device = tensor->device;
       }
     return 0;
   });
@@ -112,19 +108,10 @@ bool in_optimizer(const FrameInContext& at) {
 // accumulate=True, and for all writes in deterministic mode. aten/src/ATen/native/cuda/Indexing.cu.
 constexpr std::string_view kSortingKernel = "index_put_with_sort_kernel";
 
-bool accumulates(const Frame& op) {
-  const auto arguments = op.detail.find("arguments");
-  return arguments != op.detail.end() && arguments->is_array() &&
-         std::ranges::any_of(*arguments, [](const Json& argument) {
-           return text_at(argument, "name") == "accumulate" && argument.contains("value") &&
-                  argument["value"] == true;
-         });
-}
-
 Found sorted_write(const FrameInContext& at) {
   const auto op = std::find_if(at.way.rbegin(), at.way.rend(),
                                [](const Frame* frame) { return is_op_call(*frame); });
-  if (op == at.way.rend() || accumulates(**op)) return std::nullopt;
+  if (op == at.way.rend() || has_argument(**op, "accumulate", true)) return std::nullopt;
   return Sighting{"writes to indices in sorted order, because it must be deterministic",
                   at.frame().calls};
 }
@@ -137,9 +124,9 @@ constexpr auto kConstants = std::to_array<std::string_view>(
      "aten::kaiser_window"});
 
 bool only_on_host(const Frame& op) {
-  return std::ranges::all_of(op_calls(op), [](const OpCalls& call) {
-    return std::ranges::all_of(call.tensors,
-                               [](const OpTensor& tensor) { return is_host(tensor.device); });
+  return std::ranges::all_of(op_calls(op), [](const OpCalls& calls) {
+    return std::ranges::all_of(tensors_in(calls),
+                               [](const TensorFacts* tensor) { return is_host(tensor->device); });
   });
 }
 
@@ -150,13 +137,9 @@ bool in_compiled_code(const FrameInContext& at) {
 
 // Returns the calls with the most frequent arguments. An op without records has none.
 std::uint64_t most_equal_calls(const Frame& frame) {
-  if (!frame.detail.is_object() || !frame.detail.contains("arguments") ||
-      frame.detail.value("varies", false))
-    return 0;
-  const auto variants = frame.detail.find("variants");
-  if (variants == frame.detail.end() || !variants->is_array()) return frame.calls;
   std::uint64_t most = 0;
-  for (const Json& variant : *variants) most = std::max(most, count_at(variant, "calls"));
+  for (const OpCalls& kind : op_calls(frame))
+    if (kind.arguments) most = std::max(most, kind.calls);
   return most;
 }
 
@@ -177,8 +160,9 @@ Found tiny_ops(const FrameInContext& at) {
   if (at.in_op || !is_op_call(at.frame())) return std::nullopt;
   // A library's loop over parameters is not the program's.
   if (in_optimizer(at)) return std::nullopt;
-  return describe_calls(at.frame(), [](const OpCalls& call) -> std::string {
-    if (call.tensors.empty() || !std::ranges::all_of(call.tensors, is_tiny)) return {};
+  return describe_calls(at.frame(), [](const OpCalls& calls) -> std::string {
+    const std::vector<const TensorFacts*> tensors = tensors_in(calls);
+    if (tensors.empty() || !std::ranges::all_of(tensors, is_tiny)) return {};
     return fmt::format("calls ops on tensors of at most {} elements", kTinyElements);
   });
 }
@@ -217,7 +201,7 @@ Found repeated_op(const FrameInContext& at) {
   if (std::ranges::find(kConstants, *frame.op) != kConstants.end())
     return Sighting{fmt::format("computes the same tensor again ({})", printable(*frame.op)),
                     most_equal_calls(frame)};
-  const std::uint64_t calls = count_at(frame.detail, "repeated_calls");
+  const std::uint64_t calls = frame.detail->dispatch->repeated_calls;
   // Kernels that no op launches may write to any tensor on a device.
   if (calls == 0 || (at.facts.unseen_writes && !only_on_host(frame)) || in_compiled_code(at))
     return std::nullopt;

@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -19,26 +20,12 @@
 namespace optrace {
 namespace {
 
-using Json = nlohmann::json;
-
 // The number of calls of ops with a graph below which the graph is no cost.
 constexpr std::uint64_t kLeastGraphOps = 10;
 
 // torch/utils/data/_utils.
 constexpr std::string_view kWorker = "torch.utils.data._utils.worker._worker_loop";
 constexpr std::string_view kFetch = "torch.utils.data._utils.fetch.";
-
-// Adds the processes that took a frame's path, as a merged report lists them. Returns false for a
-// frame without a list.
-bool add_processes(const Frame& frame, std::set<std::string>& processes) {
-  for (const char* const key : {"processes", "ranks"}) {
-    const auto list = frame.detail.find(key);
-    if (list == frame.detail.end() || !list->is_array()) continue;
-    for (const Json& process : *list) processes.insert(process.dump());
-    return true;
-  }
-  return false;
-}
 
 // Returns the time in autograd's kernels themselves, which add nodes to the graph.
 std::uint64_t autograd_time(const Frame& frame) {
@@ -117,11 +104,16 @@ Found unread_gradient(const FrameInContext& at) {
 Found idle_worker(const FrameInContext& at) {
   const Frame& frame = at.frame();
   if (frame.name != kWorker) return std::nullopt;
-  std::set<std::string> workers;
-  std::set<std::string> busy;
-  if (!add_processes(frame, workers)) return std::nullopt;
-  for (const Frame& child : frame.children)
-    if (child.name.starts_with(kFetch) && !add_processes(child, busy)) return std::nullopt;
+  // A merged report lists the processes that took a path, unless all did.
+  const std::vector<std::uint64_t>& workers = frame.detail->processes.processes;
+  if (workers.empty()) return std::nullopt;
+  std::set<std::uint64_t> busy;
+  for (const Frame& child : frame.children) {
+    if (!child.name.starts_with(kFetch)) continue;
+    const std::vector<std::uint64_t>& fetching = child.detail->processes.processes;
+    if (fetching.empty()) return std::nullopt;
+    busy.insert(fetching.begin(), fetching.end());
+  }
   // Without any, the workers' fetching may be what a trace can't see: a dataset without tensors.
   if (busy.empty() || busy.size() >= workers.size()) return std::nullopt;
   // The time of a worker is that of waiting.

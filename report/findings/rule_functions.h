@@ -8,6 +8,7 @@
 
 #include "report/findings/finding_rules.h"
 #include "report/findings/op_tensors.h"
+#include "report/model/op_call.h"
 
 namespace optrace {
 
@@ -33,18 +34,15 @@ Found unused_graph(const FrameInContext& at);
 Found unread_gradient(const FrameInContext& at);
 Found idle_worker(const FrameInContext& at);
 
-/// Returns true for a frame that calls this op.
-bool is_call_of(const Frame& frame, std::string_view op);
-
 /// Returns the calls for which describe() returns a text, with the text of the first of them.
 template <class Describe>
 Found describe_calls(const Frame& frame, const Describe& describe) {
   Found found;
-  for (const OpCalls& call : op_calls(frame)) {
-    std::string what = describe(call);
+  for (const OpCalls& calls : op_calls(frame)) {
+    std::string what = describe(calls);
     if (what.empty()) continue;
     if (!found) found = Sighting{std::move(what), 0};
-    found->calls += call.calls;
+    found->calls += calls.calls;
   }
   return found;
 }

@@ -5,29 +5,28 @@
 #include <set>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "platform/text/printable_text.h"
 #include "report/compiled/graph_breaks.h"
-#include "report/findings/device_copies.h"
-#include "report/findings/op_tensors.h"
 #include "report/model/frame_time.h"
+#include "report/model/op_call.h"
 #include "report/model/walk_frames.h"
 
 namespace optrace {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr std::string_view kAccumulate = "torch::autograd::AccumulateGrad";
 // Called for each backward pass. torch/autograd/graph.py.
 constexpr std::string_view kRunBackward = "torch.autograd.graph._engine_run_backward";
 
 // Shape and type of a tensor.
-using Kind = std::pair<std::vector<std::uint64_t>, std::string>;
+using Kind = std::pair<Sizes, std::string>;
 
 // Where a frame is.
 enum class Part : std::uint8_t {
@@ -58,13 +57,13 @@ bool is_optimizer_step(const Frame& frame) {
 }
 
 // Returns true if a list of tensors goes on beyond what the record of the op has.
-bool has_longer_list(const Json& arguments) {
-  return arguments.is_array() && std::ranges::any_of(arguments, [](const Json& argument) {
-           if (!argument.is_object() || !argument.contains("value")) return true;
-           const Json& value = argument["value"];
-           return value.is_array() && !value.empty() && value.back().is_object() &&
-                  value.back().contains("type") && value.back()["type"] == "more";
-         });
+bool has_longer_list(const std::vector<Argument>& arguments) {
+  return std::ranges::any_of(arguments, [](const Argument& argument) {
+    const auto* const list = std::get_if<std::vector<Scalar>>(&argument.value);
+    if (list == nullptr || list->empty()) return false;
+    const auto* const last = std::get_if<OtherValue>(&list->back());
+    return last != nullptr && last->type == "more";
+  });
 }
 
 class Gradients {
@@ -125,29 +124,28 @@ class Gradients {
   }
 
   void note(const Frame& op, Part part) {
-    const std::vector<OpCalls> calls = op_calls(op);
-    if (calls.empty() || op.detail.contains("variants_left_out")) complete_ = false;
-    const auto variants = op.detail.find("variants");
-    if (variants != op.detail.end() && variants->is_array()) {
-      for (const Json& variant : *variants)
-        if (variant.is_object() && variant.contains("arguments") &&
-            has_longer_list(variant["arguments"]))
-          complete_ = false;
-    } else if (op.detail.contains("arguments") && has_longer_list(op.detail["arguments"])) {
-      complete_ = false;
+    if (op.detail->dispatch->variants_left_out != 0) complete_ = false;
+    for (const OpCalls& kind : op_calls(op)) {
+      if (!kind.arguments || has_longer_list(*kind.arguments)) complete_ = false;
+      if (!kind.arguments) continue;
+      for (const Argument& argument : *kind.arguments)
+        for (const TensorFacts* const tensor : tensors_in(argument.value))
+          note(argument.name, *tensor, kind.calls, part);
     }
-    for (const OpCalls& one : calls)
-      for (const OpTensor& tensor : one.tensors) note(tensor, one.calls, part);
   }
 
-  void note(const OpTensor& tensor, std::uint64_t calls, Part part) {
-    if (!tensor.known_shape) complete_ = false;
-    const Kind kind(tensor.shape, tensor.dtype);
+  void note(const std::string& argument, const TensorFacts& tensor, std::uint64_t calls,
+            Part part) {
+    if (!tensor.shape) {
+      complete_ = false;
+      return;
+    }
+    const Kind kind(*tensor.shape, tensor.dtype);
     if (part == Part::forward) {
       if (!tensor.requires_grad) read_.insert(kind);
     } else if (tensor.requires_grad) {
       complete_ = false;  // A gradient that is itself to be differentiated.
-    } else if (tensor.name == "self") {
+    } else if (argument == "self") {
       stored_[kind] += calls;
     }
   }

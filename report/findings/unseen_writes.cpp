@@ -1,26 +1,20 @@
 #include "report/findings/unseen_writes.h"
 
 #include <algorithm>
-#include <string>
 
-#include "report/findings/device_copies.h"
-#include "report/model/json_fields.h"
+#include <nlohmann/json.hpp>
+
+#include "report/model/op_call.h"
 #include "report/model/walk_frames.h"
 
 namespace optrace {
 namespace {
 
-using Json = nlohmann::json;
-
 // Returns true for device work that is no kernel.
 bool writes_memory(const Frame& frame) {
-  if (!frame.detail.is_object()) return false;
-  const auto calls = frame.detail.find("calls");
-  return calls != frame.detail.end() && calls->is_array() &&
-         std::ranges::any_of(*calls, [](const Json& call) {
-           const std::string kind = text_at(call, "kind");
-           return kind == "copy" || kind == "fill";
-         });
+  return std::ranges::any_of(frame.detail->calls, [](const LibraryCall& call) {
+    return call.kind == "copy" || call.kind == "fill";
+  });
 }
 
 }  // namespace

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "report/compiled/graph_breaks.h"
-#include "report/findings/device_copies.h"
 #include "report/findings/op_tensors.h"
 #include "report/model/frame_time.h"
+#include "report/model/op_call.h"
 
 namespace optrace {
 namespace {

@@ -12,13 +12,12 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
+#include "platform/text/json_fields.h"
 #include "platform/text/json_writer.h"
 #include "platform/text/printable_text.h"
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
-#include "report/model/json_fields.h"
 #include "report/model/walk_frames.h"
 
 namespace optrace {
@@ -60,10 +59,10 @@ class SpeedscopeFrames {
   void write(OutputSink& sink) const {
     for (std::size_t i = 0; i < places_.size(); ++i) {
       const auto& [name, file, line] = *places_[i];
-      nlohmann::ordered_json described = {{"name", name}};
-      if (!file.empty()) described["file"] = file;
-      if (line != 0) described["line"] = line;
-      sink.print("{}\n{}", i == 0 ? "" : ",", write_json(described));
+      sink.print("{}\n{{\"name\":{}", i == 0 ? "" : ",", json_string(name));
+      if (!file.empty()) sink.print(",\"file\":{}", json_string(file));
+      if (line != 0) sink.print(",\"line\":{}", line);
+      sink.write("}");
     }
   }
 
@@ -159,7 +158,7 @@ void to_speedscope(const Report& report, OutputSink& sink) {
   sink.print(R"({{"$schema":"https://www.speedscope.app/file-format-schema.json","name":{},)"
              R"("activeProfileIndex":0,"exporter":"optrace",)"
              "\n\"profiles\":[",
-             write_json(nlohmann::json(valid_utf8(text_at(report.meta, "call")))));
+             json_string(valid_utf8(text_at(report.meta, "call"))));
   SpeedscopeFrames frames;
   bool first = true;
   const auto next_profile = [&] { sink.write(std::exchange(first, false) ? "\n" : ",\n"); };

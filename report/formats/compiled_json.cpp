@@ -2,9 +2,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "platform/text/json_fields.h"
 #include "platform/text/json_writer.h"
 #include "report/formats/compiled_output.h"
-#include "report/model/json_fields.h"
+#include "report/json/report_parts_json.h"
 
 namespace optrace {
 
@@ -12,12 +13,11 @@ std::string compiled_json(const Report& report) {
   nlohmann::ordered_json object;
   object["schema"] = "optrace.compiled/1";
   object["program"] = text_at(report.meta, "call");
-  object["torch"] = report.torch;
+  object["torch"] = to_json(report.torch);
   object["device"] = report.device;
-  object["dry_run"] = report.dry_run;
+  object["dry_run"] = to_json(report.dry_run);
   object["exit_status"] = count_at(report.meta, "exit_status");
-  object["compilations"] =
-      report.compilations.is_array() ? report.compilations : nlohmann::json::array();
+  object["compilations"] = to_json(report.compilations);
   return write_json(object, 1) + '\n';
 }
 

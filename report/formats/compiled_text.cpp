@@ -2,7 +2,6 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "platform/text/json_fields.h"
 #include "platform/text/printable_text.h"
 #include "present/terminal_text.h"
 #include "report/compiled/fused_kernels.h"
@@ -19,22 +19,9 @@
 #include "report/lines/compilation_text.h"
 #include "report/lines/report_header.h"
 #include "report/lines/text_options.h"
-#include "report/model/json_fields.h"
 
 namespace optrace {
 namespace {
-
-using Json = nlohmann::json;
-
-// A place of the program that the answer names.
-struct Place {
-  std::string file;
-  std::uint64_t line = 0;
-};
-
-Place place_at(const Json& object) {
-  return {text_at(object, "file"), count_at(object, "line")};
-}
 
 // Returns the number at the end of a kernel's name, which Inductor counts for each graph.
 std::uint64_t number_of(const std::string& name) {
@@ -45,17 +32,14 @@ std::uint64_t number_of(const std::string& name) {
 }
 
 // Returns the kernels graph by graph, in the order in which Inductor defines them.
-std::vector<const Json*> in_order(const Json& kernels) {
-  std::vector<const Json*> all;
-  for (const Json& kernel : kernels) all.push_back(&kernel);
-  const auto same_file = [](const Json* one, const Json* other) {
-    return text_at(*one, "file") == text_at(*other, "file");
-  };
+std::vector<const GeneratedKernel*> in_order(const std::vector<GeneratedKernel>& kernels) {
+  std::vector<const GeneratedKernel*> all;
+  for (const GeneratedKernel& kernel : kernels) all.push_back(&kernel);
   for (auto begin = all.begin(); begin != all.end();) {
-    const auto end =
-        std::find_if(begin, all.end(), [&](const Json* one) { return !same_file(one, *begin); });
-    std::stable_sort(begin, end, [](const Json* one, const Json* other) {
-      return number_of(text_at(*one, "name")) < number_of(text_at(*other, "name"));
+    const auto end = std::find_if(
+        begin, all.end(), [&](const GeneratedKernel* one) { return one->file != (*begin)->file; });
+    std::stable_sort(begin, end, [](const GeneratedKernel* one, const GeneratedKernel* other) {
+      return number_of(one->name) < number_of(other->name);
     });
     begin = end;
   }
@@ -66,13 +50,13 @@ class CompiledTextWriter {
  public:
   CompiledTextWriter(const Report& report, const TerminalStyle& style)
       : report_(report), style_(style) {
-    for (const Json& one : compilations()) {
-      note(place_at(one));
-      note(place_at(object_at(one, "called_from")));
-      for (const Json& broken : list_at(one, "breaks")) note(place_at(broken));
-      for (const Json* const graph : {&one, &object_at(one, "backward")})
-        for (const Json& kernel : list_at(*graph, "kernels"))
-          for (const Json& origin : list_at(kernel, "origins")) note(place_at(origin));
+    for (const Compilation& one : report.compilations) {
+      note(one.file);
+      if (one.forward.called_from) note(one.forward.called_from->file);
+      for (const GraphBreak& broken : one.breaks) note(broken.file);
+      for (const CompiledGraph* const graph : graphs_of(one))
+        for (const GeneratedKernel& kernel : graph->kernels)
+          for (const Origin& origin : kernel.origins) note(origin.file);
     }
   }
 
@@ -85,9 +69,9 @@ class CompiledTextWriter {
                                     "compiled later is missing.\n",
                                     status),
                         kWarning));
-    if (compilations().empty()) line("torch.compile compiled nothing.");
+    if (report_.compilations.empty()) line("torch.compile compiled nothing.");
     bool first = true;
-    for (const Json& one : compilations()) {
+    for (const Compilation& one : report_.compilations) {
       if (!std::exchange(first, false)) line("");
       compilation(one);
     }
@@ -95,13 +79,8 @@ class CompiledTextWriter {
   }
 
  private:
-  const Json& compilations() const {
-    static const Json kNone = Json::array();
-    return report_.compilations.is_array() ? report_.compilations : kNone;
-  }
-
-  void note(Place place) {
-    if (!place.file.empty()) places_.push_back(std::move(place));
+  void note(const std::string& file) {
+    if (!file.empty()) places_.push_back({.file = file});
   }
 
   void line(std::string_view content) {
@@ -114,71 +93,65 @@ class CompiledTextWriter {
   }
 
   // Returns "train.py:7", with a link; empty if the file is unknown.
-  std::string shown(const Place& place) const {
+  std::string shown(const CodePlace& place) const {
     if (place.file.empty()) return {};
     return linked(fmt::format("{}:{}", short_file(place.file, places_), place.line), place);
   }
 
-  std::string linked(const std::string& shown, const Place& place) const {
-    constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
-    const auto line = static_cast<std::uint32_t>(place.line <= kMost ? place.line : 0);
-    return style_.link(printable(shown), {.file = place.file, .line = line});
+  std::string linked(const std::string& shown, const CodePlace& place) const {
+    return style_.link(printable(shown), {.file = place.file, .line = place.line});
   }
 
-  void compilation(const Json& one) {
-    const Place place = place_at(one);
-    line(fmt::format("{}  {}{}{}", style_.paint(printable(text_at(one, "id")), kDim),
-                     style_.paint(printable(text_at(one, "function")), kBold),
-                     place.file.empty() ? "" : "  ", shown(place)));
-    if (const Place from = place_at(object_at(one, "called_from")); !from.file.empty())
-      field("called at", shown(from));
-    if (const std::string before = function_before_break(text_at(one, "function")); !before.empty())
+  void compilation(const Compilation& one) {
+    line(fmt::format("{}  {}{}{}", style_.paint(printable(one.id), kDim),
+                     style_.paint(printable(one.function), kBold), one.file.empty() ? "" : "  ",
+                     shown({one.file, one.line})));
+    if (const std::string from = shown(one.forward.called_from.value_or(CodePlace()));
+        !from.empty())
+      field("called at", from);
+    if (const std::string before = function_before_break(one.function); !before.empty())
       field("continues", fmt::format("{} after a graph break", printable(before)));
-    rows("again, as", list_at(one, "recompile_reasons"));
+    rows("again, as", one.recompile_reasons);
     if (const std::string facts = compilation_facts(one); !facts.empty()) field("graph", facts);
-    if (const std::string facts = compilation_facts(object_at(one, "backward")); !facts.empty())
-      field("backward", facts);
-    for (const Json& broken : list_at(one, "breaks")) {
-      const std::string at = shown(place_at(broken));
-      field("breaks at", fmt::format("{}{}{}", at, at.empty() ? "" : ": ",
-                                     printable(text_at(broken, "reason"))));
+    if (const std::string facts = backward_facts(one); !facts.empty()) field("backward", facts);
+    for (const GraphBreak& broken : one.breaks) {
+      const std::string at = shown({broken.file, broken.line});
+      field("breaks at",
+            fmt::format("{}{}{}", at, at.empty() ? "" : ": ", printable(broken.reason)));
     }
-    if (const std::string failure = text_at(one, "failure"); !failure.empty())
-      field("failed", style_.paint(printable(failure), kWarning));
-    if (one.contains("recompile_limit"))
+    if (!one.failure.empty()) field("failed", style_.paint(printable(one.failure), kWarning));
+    if (one.recompile_limit)
       field("limit",
             "reached: PyTorch compiles the function no more, and other inputs run uncompiled");
-    kernels("kernel", one);
-    kernels("backward", object_at(one, "backward"));
-    not_fused(one);
-    not_fused(object_at(one, "backward"));
+    kernels("kernel", one.forward);
+    if (one.backward) kernels("backward", *one.backward);
+    for (const CompiledGraph* const graph : graphs_of(one))
+      for (const std::string& pair : pairs_not_fused(*graph)) field("not fused", pair);
   }
 
-  void rows(std::string_view name, const Json& texts) {
-    for (const Json& text : texts) {
-      if (!text.is_string()) continue;
-      field(name, printable(text.get<std::string>()));
+  void rows(std::string_view name, const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) {
+      field(name, printable(text));
       name = "";
     }
   }
 
-  void kernels(std::string_view name, const Json& graph) {
-    const Json& all = list_at(graph, "kernels");
-    const bool recorded = std::any_of(all.begin(), all.end(), [](const Json& kernel) {
-      return !list_at(kernel, "origins").empty();
-    });
-    for (const Json* const kernel : in_order(all)) fused(name, *kernel, recorded);
+  void kernels(std::string_view name, const CompiledGraph& graph) {
+    const bool recorded = std::ranges::any_of(
+        graph.kernels, [](const GeneratedKernel& kernel) { return !kernel.origins.empty(); });
+    for (const GeneratedKernel* const kernel : in_order(graph.kernels))
+      fused(name, *kernel, recorded);
   }
 
   // Writes a kernel, where it is defined, and a row for each line of the program in it. `recorded`
   // is true if it is known what was fused into kernels of its graph.
-  void fused(std::string_view graph, const Json& kernel, bool recorded) {
-    const Place source = place_at(object_at(kernel, "source"));
-    std::string name = style_.paint(printable(text_at(kernel, "name")), kGreen);
+  void fused(std::string_view graph, const GeneratedKernel& kernel, bool recorded) {
+    const CodePlace source = kernel.source.value_or(CodePlace());
+    std::string name = style_.paint(printable(kernel.name), kGreen);
     if (!source.file.empty())
       name += "  " + linked(fmt::format("{}:{}", source.file, source.line), source);
     field(graph, name);
-    const std::vector<FusedLine> lines = fused_lines(list_at(kernel, "origins"));
+    const std::vector<FusedLine> lines = fused_lines(kernel.origins);
     if (lines.empty())
       row("", recorded ? "none of the graph's ops, as in a copy that changes a layout"
                        : "PyTorch took it from its cache and keeps no record of the ops in it");
@@ -191,13 +164,9 @@ class CompiledTextWriter {
     }
     for (std::size_t i = 0; i < lines.size(); ++i) {
       const std::string gap(width - columns(printable(places[i])) + (width == 0 ? 0 : 2), ' ');
-      row(linked(places[i], {lines[i].file, lines[i].line}) + gap,
+      row(linked(places[i], {lines[i].file, static_cast<std::uint32_t>(lines[i].line)}) + gap,
           printable(fmt::format("{}", fmt::join(lines[i].ops, ", "))));
     }
-  }
-
-  void not_fused(const Json& graph) {
-    for (const std::string& pair : pairs_not_fused(graph)) field("not fused", pair);
   }
 
   void row(std::string_view place, std::string_view what) {
@@ -208,7 +177,7 @@ class CompiledTextWriter {
 
   const Report& report_;
   const TerminalStyle& style_;
-  std::vector<Place> places_;  // All files that the answer names.
+  std::vector<CodePlace> places_;  // All files that the answer names.
   std::string text_;
 };
 

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "platform/text/printable_text.h"
-#include "report/model/json_fields.h"
 
 namespace optrace {
 namespace {
@@ -26,17 +25,17 @@ class Writer {
 
  private:
   void write(const Frame& frame, std::size_t nesting) {
-    if (!text_at(frame.detail, "node").empty()) {
+    if (frame.detail->node) {
       nodes_.push_back(&frame);
       return;
     }
-    const std::string step = text_at(frame.detail, "step");
-    if (frame.layer == Layer::dispatcher && frame.op && !step.empty()) {
+    if (const Shared<DispatchDetail>& dispatch = frame.detail->dispatch;
+        frame.layer == Layer::dispatcher && frame.op && dispatch) {
       ++nesting;  // As in PyTorch, the call itself counts.
-      const std::string key = text_at(frame.detail, "dispatch_key");
-      sink_.print("{}[{}{}] op=[{}], key=[{}]\n", std::string(nesting, ' '), printable(step),
-                  frame.name.ends_with("Boxed") ? "Boxed" : "", printable(*frame.op),
-                  key.empty() ? "?" : printable(key));
+      const std::string& key = dispatch->choice.dispatch_key;
+      sink_.print("{}[{}{}] op=[{}], key=[{}]\n", std::string(nesting, ' '),
+                  name_of(dispatch->step), frame.name.ends_with("Boxed") ? "Boxed" : "",
+                  printable(*frame.op), key.empty() ? "?" : printable(key));
     }
     write_below(frame, nesting);
   }

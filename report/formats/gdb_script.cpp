@@ -7,13 +7,12 @@
 #include <string_view>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
+#include "platform/text/json_fields.h"
 #include "platform/text/json_writer.h"
 #include "platform/text/printable_text.h"
 #include "present/line_text.h"
 #include "report/model/frame_name.h"
-#include "report/model/json_fields.h"
 #include "report/model/walk_frames.h"
 
 namespace optrace {
@@ -134,7 +133,7 @@ end
 
 // Returns a literal of Python, of which JSON's strings are a part.
 std::string python_text(std::string_view text) {
-  return write_json(nlohmann::json(printable(text)));
+  return json_string(printable(text));
 }
 
 std::string place_of(const Frame& frame) {

@@ -3,33 +3,29 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <limits>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "indexer/store/source_link.h"
-#include "platform/text/json_writer.h"
+#include "platform/text/json_fields.h"
 #include "platform/text/printable_text.h"
 #include "present/sqlite_database.h"
 #include "report/json/detail_json.h"
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
-#include "report/model/json_fields.h"
+#include "report/model/op_call.h"
 #include "report/model/shortfalls.h"
 #include "report/model/walk_frames.h"
 #include "report/summary/op_usage.h"
 
 namespace optrace {
 namespace {
-
-using Json = nlohmann::json;
 
 // The application_id is "optr". user_version is the version of the tables: it changes if a table or
 // column is removed or changes its meaning.
@@ -123,45 +119,29 @@ SqliteValue number_or_null(std::uint64_t value, bool known) {
   return known ? SqliteValue(number(value)) : SqliteValue();
 }
 
-SqliteValue json_or_null(const Json& value) {
-  return value.is_null() ? SqliteValue() : SqliteValue(write_json(value));
+SqliteValue number_or_null(const std::optional<std::uint64_t>& value) {
+  return number_or_null(value.value_or(0), value.has_value());
 }
 
-// Returns an object's value for a key; null if there is none.
-const Json& at(const Json& object, const char* key) {
-  static const Json kNull;
-  const auto found = object.is_object() ? object.find(key) : object.end();
-  return object.is_object() && found != object.end() ? *found : kNull;
+// `json` is a JSON text.
+SqliteValue json_if_any(std::string json) {
+  return json.empty() ? SqliteValue() : SqliteValue(std::move(json));
 }
 
-SqliteValue number_at(const Json& object, const char* key) {
-  return number_or_null(count_at(object, key), at(object, key).is_number_unsigned());
+SqliteValue sizes_or_null(const std::optional<Sizes>& sizes) {
+  return sizes ? SqliteValue(sizes_json(*sizes)) : SqliteValue();
 }
 
-SqliteValue integer_at(const Json& object, const char* key) {
-  const Json& value = at(object, key);
-  return value.is_number_integer() ? SqliteValue(value.get<std::int64_t>()) : SqliteValue();
-}
-
-SqliteValue truth_at(const Json& object, const char* key) {
-  const Json& value = at(object, key);
-  return number_or_null(value.is_boolean() && value.get<bool>() ? 1 : 0, value.is_boolean());
-}
-
-// Returns the JSON of an object without the keys that have columns of their own.
-SqliteValue rest_of(Json record, std::initializer_list<const char*> columns) {
-  for (const char* const column : columns) record.erase(column);
-  return record.empty() ? SqliteValue() : SqliteValue(write_json(record));
+SqliteValue total_or_null(const std::optional<Duration>& duration) {
+  return duration ? SqliteValue(number(duration->total)) : SqliteValue();
 }
 
 // Returns the number of elements of a tensor; NULL if it is unknown or too large.
-SqliteValue elements_of(const Json& shape) {
+SqliteValue elements_of(const std::optional<Sizes>& shape) {
   std::int64_t elements = 1;
-  if (!shape.is_array()) return {};
-  for (const Json& size : shape) {
-    if (!size.is_number_unsigned()) return {};
-    if (__builtin_mul_overflow(elements, number(size.get<std::uint64_t>()), &elements)) return {};
-  }
+  if (!shape) return {};
+  for (const std::int64_t size : *shape)
+    if (size < 0 || __builtin_mul_overflow(elements, size, &elements)) return {};
   return elements;
 }
 
@@ -215,8 +195,9 @@ class DatabaseWriter {
       properties_.add({std::string(key), std::move(value)});
     };
     add("schema", text("optrace.report/1"));
-    for (const char* const key : {"version", "git_version", "cuda"})
-      add((std::string("torch_") + key).c_str(), text_if_any(text_at(report.torch, key)));
+    add("torch_version", text_if_any(report.torch.version));
+    add("torch_git_version", text_if_any(report.torch.git_version));
+    add("torch_cuda", text_if_any(report.torch.cuda));
     add("device", text(report.device));
     add("call", text_if_any(text_at(report.meta, "call")));
     add("source_version", text_if_any(report.source_version));
@@ -224,15 +205,14 @@ class DatabaseWriter {
     add("source_of_torch", text(report.source_of_torch ? "1" : "0"));
     add("source_made_from",
         report.source_version.empty() ? SqliteValue() : text(made_from(report.source_from_wheel)));
-    add("dry_run", json_or_null(report.dry_run));
-    add("steps", json_or_null(report.steps));
+    add("dry_run", report.dry_run ? SqliteValue(device_json(*report.dry_run)) : SqliteValue());
+    add("steps", report.steps ? SqliteValue(steps_json(*report.steps)) : SqliteValue());
     for (const Shortfall& shortfall : report.shortfalls)
       shortfalls_.add(
           {text(shortfall.kind), number(shortfall.count), text(sentence_of(shortfall))});
-    if (!report.processes.is_array()) return;
     std::int64_t position = 0;
-    for (const Json& process : report.processes)
-      processes_.add({position++, number_at(process, "id"), number_at(process, "rank")});
+    for (const ReportProcess& process : report.processes)
+      processes_.add({position++, number_or_null(process.id), number_or_null(process.rank)});
   }
 
   void add_ops(const Report& report) {
@@ -245,122 +225,158 @@ class DatabaseWriter {
     const FrameSource source = frame.source.value_or(FrameSource());
     const LineBounds bounds = source.approximate.value_or(LineBounds());
     const LineBounds call_bounds = source.call_approximate.value_or(LineBounds());
-    const Json times = frame.time ? time_json(*frame.time) : Json();
-    const Json& device = object_at(frame.detail, "duration_ns");
-    const Json& ranks = at(frame.detail, "ranks");
-    const bool timed = !times.empty();
-    frames_.add({id,
-                 number_or_null(placed.parent, placed.parent != 0),
-                 number(placed.last),
-                 number(placed.depth),
-                 std::string(name_of(frame.layer)),
-                 text(frame.name),
-                 frame_label(frame),
-                 text_or_null(frame.op),
-                 text_or_null(frame.symbol),
-                 text_or_null(frame.library),
-                 text_if_any(source.file),
-                 number_or_null(source.line, source.line != 0),
-                 number_or_null(source.call_line.value_or(0), source.call_line.has_value()),
-                 number_or_null(source.approximate ? 0 : 1, source.line != 0),
-                 number_or_null(bounds.first, bounds.first != 0),
-                 number_or_null(bounds.last, bounds.first != 0),
-                 number_or_null(source.call_approximate ? 0 : 1, source.call_line.has_value()),
-                 number_or_null(call_bounds.first, call_bounds.first != 0),
-                 number_or_null(call_bounds.last, call_bounds.first != 0),
-                 text_if_any(source.url),
-                 number(frame.thread),
-                 json_or_null(ranks.is_null() ? at(frame.detail, "processes") : ranks),
-                 number(frame.calls),
-                 number_at(times, "total"),
-                 number_or_null(own_time(frame), timed && frame.layer != Layer::device),
-                 number_at(times, "shortest"),
-                 number_at(times, "longest"),
-                 number_at(device, "total"),
-                 frame.time || !frame.detail.is_null() ? SqliteValue(details_.text_of(frame))
-                                                       : SqliteValue()});
+    const FrameTime time = frame.time.value_or(FrameTime());
+    const FrameTime::Range range = time.range.value_or(FrameTime::Range());
+    const std::vector<std::uint64_t>& processes = frame.detail->processes.processes;
+    frames_.add(
+        {id,
+         number_or_null(placed.parent, placed.parent != 0),
+         number(placed.last),
+         number(placed.depth),
+         std::string(name_of(frame.layer)),
+         text(frame.name),
+         frame_label(frame),
+         text_or_null(frame.op),
+         text_or_null(frame.symbol),
+         text_or_null(frame.library),
+         text_if_any(source.file),
+         number_or_null(source.line, source.line != 0),
+         number_or_null(source.call_line.value_or(0), source.call_line.has_value()),
+         number_or_null(source.approximate ? 0 : 1, source.line != 0),
+         number_or_null(bounds.first, bounds.first != 0),
+         number_or_null(bounds.last, bounds.first != 0),
+         number_or_null(source.call_approximate ? 0 : 1, source.call_line.has_value()),
+         number_or_null(call_bounds.first, call_bounds.first != 0),
+         number_or_null(call_bounds.last, call_bounds.first != 0),
+         text_if_any(source.url),
+         number(frame.thread),
+         processes.empty() ? SqliteValue() : SqliteValue(numbers_json(processes)),
+         number(frame.calls),
+         number_or_null(time.total, frame.time.has_value()),
+         number_or_null(own_time(frame), frame.time && frame.layer != Layer::device),
+         number_or_null(range.shortest, time.range.has_value()),
+         number_or_null(range.longest, time.range.has_value()),
+         total_or_null(frame.detail->duration),
+         frame.time || frame.detail ? SqliteValue(details_.text_of(frame)) : SqliteValue()});
   }
 
   void add_calls(std::int64_t frame_id, const Frame& frame) {
-    if (const std::string step = text_at(frame.detail, "step"); !step.empty())
-      add_op_calls(frame_id, frame, step);
-    add_stored_tensors(frame_id, object_at(frame.detail, "tensors"));
-    for (const Json& call : list_at(frame.detail, "calls")) add_library_call(frame_id, frame, call);
-    for (const Json& launch : list_at(frame.detail, "launches"))
-      add_launch(frame_id, frame, launch);
-  }
-
-  void add_op_calls(std::int64_t frame_id, const Frame& frame, const std::string& step) {
-    const Json& variants = list_at(frame.detail, "variants");
-    if (variants.empty()) add_op_call(frame_id, frame, step, frame.detail, frame.calls);
-    for (const Json& variant : variants)
-      add_op_call(frame_id, frame, step, variant, count_at(variant, "calls"));
+    for (const OpCalls& calls : op_calls(frame)) add_op_call(frame_id, frame, calls);
+    if (frame.detail->dispatch->tensors)
+      add_stored_tensors(frame_id, *frame.detail->dispatch->tensors);
+    for (const LibraryCall& call : frame.detail->calls) add_library_call(frame_id, frame, call);
+    for (const Launch& launch : frame.detail->launches) add_launch(frame_id, frame, launch);
   }
 
   // Adds the calls of one kind. A frame has only the results of its most frequent kind.
-  void add_op_call(std::int64_t frame_id, const Frame& frame, const std::string& step,
-                   const Json& call, std::uint64_t calls) {
-    const bool most_frequent = at(call, "arguments") == at(frame.detail, "arguments");
-    const Json results = most_frequent ? list_at(frame.detail, "results") : Json::array();
+  void add_op_call(std::int64_t frame_id, const Frame& frame, const OpCalls& calls) {
+    const DispatchDetail& dispatch = *frame.detail->dispatch;
+    const bool most_frequent = calls.arguments == dispatch.arguments;
+    const std::vector<ResultOrList> results =
+        most_frequent ? dispatch.results.value_or(std::vector<ResultOrList>())
+                      : std::vector<ResultOrList>();
     const std::int64_t id = ++last_op_call_;
-    op_calls_.add({id, frame_id, text_or_null(frame.op), text(step), number(calls),
-                   text_if_any(text_at(call, "dispatch_key")), json_or_null(at(call, "arguments")),
-                   results.empty() ? SqliteValue() : SqliteValue(write_json(results))});
+    op_calls_.add({id, frame_id, text_or_null(frame.op), text(name_of(dispatch.step)),
+                   number(calls.calls), text_if_any(calls.dispatch_key),
+                   calls.arguments ? SqliteValue(arguments_json(*calls.arguments)) : SqliteValue(),
+                   results.empty() ? SqliteValue() : SqliteValue(results_json(results))});
+    if (calls.arguments) add_arguments(id, *calls.arguments);
+    add_results(id, results);
+  }
+
+  // The place of a tensor among the arguments or results of an op's calls.
+  struct TensorPlace {
+    std::int64_t op_call = 0;
+    const char* role = nullptr;
     std::int64_t position = 0;
-    for (const Json& argument : list_at(call, "arguments"))
-      add_tensors(id, "argument", position++, argument, at(argument, "value"));
-    position = 0;
-    for (const Json& result : results) add_tensors(id, "result", position++, result, result);
-  }
+    SqliteValue element;  // Its position in a list.
+    std::string name;
+    ResultRelation relation = ResultRelation::unknown;
+    std::string of;
+  };
 
-  // Adds the tensor that a value of an argument or result contains, or those of a list.
-  void add_tensors(std::int64_t op_call, const char* role, std::int64_t position,
-                   const Json& described, const Json& value) {
-    add_tensor(op_call, role, position, {}, described, value);
-    if (!value.is_array()) return;
+  // Calls visit(value, position in the list) for a value, or for each of a list.
+  template <typename One, typename Visit>
+  static void for_each_value(const std::variant<One, std::vector<One>>& value, const Visit& visit) {
+    if (const auto* const single = std::get_if<One>(&value)) {
+      visit(*single, SqliteValue());
+      return;
+    }
     std::int64_t element = 0;
-    for (const Json& one : value) add_tensor(op_call, role, position, element++, described, one);
+    for (const One& one : std::get<std::vector<One>>(value)) visit(one, SqliteValue(element++));
   }
 
-  void add_tensor(std::int64_t op_call, const char* role, std::int64_t position,
-                  SqliteValue element, const Json& described, const Json& value) {
-    const Json& tensor = object_at(value, "tensor");
-    if (tensor.empty()) return;
-    tensors_.add({op_call, std::string(role), position, std::move(element),
-                  text_if_any(text_at(described, "name")), text_if_any(text_at(tensor, "dtype")),
-                  text_if_any(text_at(tensor, "device")), json_or_null(at(tensor, "shape")),
-                  json_or_null(at(tensor, "strides")), elements_of(at(tensor, "shape")),
-                  truth_at(tensor, "requires_grad"), text_if_any(text_at(value, "relation")),
-                  text_if_any(text_at(value, "of"))});
+  void add_arguments(std::int64_t op_call, const std::vector<Argument>& arguments) {
+    std::int64_t position = 0;
+    for (const Argument& argument : arguments) {
+      for_each_value(argument.value, [&](const Scalar& value, SqliteValue element) {
+        add_tensor({.op_call = op_call,
+                    .role = "argument",
+                    .position = position,
+                    .element = std::move(element),
+                    .name = argument.name,
+                    .of = {}},
+                   value);
+      });
+      ++position;
+    }
+  }
+
+  void add_results(std::int64_t op_call, const std::vector<ResultOrList>& results) {
+    std::int64_t position = 0;
+    for (const ResultOrList& result_or_list : results) {
+      for_each_value(result_or_list, [&](const Result& result, SqliteValue element) {
+        add_tensor({.op_call = op_call,
+                    .role = "result",
+                    .position = position,
+                    .element = std::move(element),
+                    .name = {},
+                    .relation = result.relation,
+                    .of = result.of},
+                   result.value);
+      });
+      ++position;
+    }
+  }
+
+  // Adds the value if it is a tensor.
+  void add_tensor(TensorPlace place, const Scalar& value) {
+    const auto* const tensor = std::get_if<TensorFacts>(&value);
+    if (tensor == nullptr) return;
+    tensors_.add({place.op_call, std::string(place.role), place.position, std::move(place.element),
+                  text_if_any(place.name), text_if_any(tensor->dtype), text_if_any(tensor->device),
+                  sizes_or_null(tensor->shape), sizes_or_null(tensor->strides),
+                  elements_of(tensor->shape), std::int64_t{tensor->requires_grad},
+                  text_if_any(name_of(place.relation)), text_if_any(place.of)});
   }
 
   // Adds what the journal of tensors tells about a call.
-  void add_stored_tensors(std::int64_t frame_id, const Json& tensors) {
-    for (const auto& [key, role] : {std::pair("arguments", "argument"), {"results", "result"}}) {
-      std::int64_t position = 0;
-      for (const Json& tensor : list_at(tensors, key)) {
-        const std::uint64_t storage = count_at(tensor, "storage");
-        if (storage != 0) {
-          Storage& known = storages_seen_[storage];
-          if (known.device.empty()) known.device = text_at(tensor, "device");
-          known.bytes = std::max(known.bytes, count_at(tensor, "bytes"));
-        }
-        stored_tensors_.add(
-            {frame_id, std::string(role), position++, text_if_any(text_at(tensor, "name")),
-             text_if_any(text_at(tensor, "dtype")), text_if_any(text_at(tensor, "device")),
-             json_or_null(at(tensor, "shape")), json_or_null(at(tensor, "strides")),
-             number_or_null(storage, storage != 0), integer_at(tensor, "offset"),
-             number_at(tensor, "version"), truth_at(tensor, "requires_grad"),
-             std::int64_t{at(tensor, "written") == true}, text_if_any(text_at(tensor, "relation")),
-             text_if_any(text_at(tensor, "of"))});
-      }
+  void add_stored_tensors(std::int64_t frame_id, const StoredTensors& tensors) {
+    add_stored_tensors(frame_id, "argument", tensors.arguments);
+    add_stored_tensors(frame_id, "result", tensors.results);
+    for (const StorageCopy& copy : tensors.copies) {
+      if (copy.from == 0 || copy.to == 0) continue;
+      for (const std::uint64_t storage : {copy.from, copy.to}) storages_seen_[storage];
+      copies_.add({frame_id, number(copy.from), number(copy.to), text(copy.reason)});
     }
-    for (const Json& copy : list_at(tensors, "copies")) {
-      const std::uint64_t from = count_at(copy, "from");
-      const std::uint64_t to = count_at(copy, "to");
-      if (from == 0 || to == 0) continue;
-      for (const std::uint64_t storage : {from, to}) storages_seen_[storage];
-      copies_.add({frame_id, number(from), number(to), text(text_at(copy, "reason"))});
+  }
+
+  void add_stored_tensors(std::int64_t frame_id, const char* role,
+                          const std::vector<StoredTensor>& tensors) {
+    std::int64_t position = 0;
+    for (const StoredTensor& tensor : tensors) {
+      if (tensor.storage != 0) {
+        Storage& known = storages_seen_[tensor.storage];
+        if (known.device.empty()) known.device = tensor.device;
+        known.bytes = std::max(known.bytes, tensor.new_bytes.value_or(0));
+      }
+      stored_tensors_.add({frame_id, std::string(role), position++, text_if_any(tensor.name),
+                           text_if_any(tensor.dtype), text_if_any(tensor.device),
+                           sizes_or_null(tensor.shape), sizes_or_null(tensor.strides),
+                           number_or_null(tensor.storage, tensor.storage != 0), tensor.offset,
+                           number(tensor.version), std::int64_t{tensor.requires_grad},
+                           std::int64_t{tensor.written}, text_if_any(name_of(tensor.relation)),
+                           text_if_any(tensor.of)});
     }
   }
 
@@ -371,23 +387,20 @@ class DatabaseWriter {
                      number_or_null(known.bytes, known.bytes != 0)});
   }
 
-  void add_library_call(std::int64_t frame_id, const Frame& frame, const Json& call) {
-    const std::string named = text_at(call, "library");
-    const std::string function = text_at(call, "call");
-    library_calls_.add(
-        {++last_library_call_, frame_id,
-         text_if_any(named.empty() ? text_at(frame.detail, "library") : named),
-         text(function.empty() ? frame.name : function), text(text_at(call, "kind")),
-         number(count_at(call, "calls")), number_at(object_at(call, "duration_ns"), "total"),
-         text_if_any(text_at(call, "status")),
-         rest_of(call, {"library", "call", "kind", "calls", "duration_ns", "status"})});
+  void add_library_call(std::int64_t frame_id, const Frame& frame, const LibraryCall& call) {
+    library_calls_.add({++last_library_call_, frame_id,
+                        text_if_any(call.library.empty() ? frame.detail->library : call.library),
+                        text(call.function.empty() ? frame.name : call.function), text(call.kind),
+                        number(call.calls), total_or_null(call.duration), text_if_any(call.status),
+                        json_if_any(call_json(
+                            call, {"library", "call", "kind", "calls", "duration_ns", "status"}))});
   }
 
-  void add_launch(std::int64_t frame_id, const Frame& frame, const Json& launch) {
-    launches_.add({++last_launch_, frame_id, text(frame.name), number(count_at(launch, "calls")),
-                   number(count_at(launch, "device")), number_at(launch, "stream"),
-                   number_at(object_at(launch, "duration_ns"), "total"),
-                   rest_of(launch, {"calls", "device", "stream", "duration_ns"})});
+  void add_launch(std::int64_t frame_id, const Frame& frame, const Launch& launch) {
+    launches_.add({++last_launch_, frame_id, text(frame.name), number(launch.calls),
+                   number(launch.device.value_or(0)), number_or_null(launch.stream),
+                   total_or_null(launch.duration),
+                   json_if_any(launch_json(launch, {"calls", "device", "stream", "duration_ns"}))});
   }
 
   DetailJson details_;

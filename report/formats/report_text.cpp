@@ -10,7 +10,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "indexer/store/source_link.h"
 #include "platform/text/printable_text.h"
@@ -23,7 +22,6 @@
 #include "report/lines/report_header.h"
 #include "report/lines/suggested_commands.h"
 #include "report/model/frame_name.h"
-#include "report/model/json_fields.h"
 #include "report/model/own_code.h"
 #include "report/tensors/tensor_detail.h"
 
@@ -103,14 +101,15 @@ class ReportTextWriter {
         thread = frame.thread;
       }
       lines.push_back(frame_line(frame, at.parent, report_, options_.why));
-      if (options_.tensors)
-        for (const std::string& tensor : tensor_lines(frame.detail))
+      const Shared<DispatchDetail>& dispatch = frame.detail->dispatch;
+      if (options_.tensors && dispatch->tensors)
+        for (const std::string& tensor : tensor_lines(*dispatch->tensors))
           lines.back().tensors.push_back(printable(tensor));
       lines.back().branch = at.branch;
       lines.back().below = at.below;
       count(frame, at.dispatched, at.depth);
       const bool dispatches =
-          !text_at(frame.detail, "step").empty() ||
+          dispatch ||
           (at.dispatched && frame.layer == Layer::dispatcher);  // Wrapper templates of kernels.
       const bool fork = frame.children.size() > 1;
       const bool indent = fork && at.forks < kMaxForkDepth;
@@ -133,8 +132,7 @@ class ReportTextWriter {
 
   void count(const Frame& frame, bool dispatched, std::size_t depth) {
     depth_ = std::max(depth_, depth);
-    const std::string step = text_at(frame.detail, "step");
-    if (step == "call") ops_ += frame.calls;
+    if (is_call(frame)) ops_ += frame.calls;
     if ((dispatched && frame.layer == Layer::kernel) || is_generated_kernel(frame))
       kernels_ += frame.calls;
     const bool innermost =
@@ -142,8 +140,7 @@ class ReportTextWriter {
                      [](const Frame& child) { return child.layer == Layer::library; });
     if (frame.layer == Layer::library && innermost) {
       library_calls_ += frame.calls;
-      const std::string library = text_at(frame.detail, "library");
-      if (!library.empty()) libraries_.insert(library);
+      if (!frame.detail->library.empty()) libraries_.insert(frame.detail->library);
     }
   }
 

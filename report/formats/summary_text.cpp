@@ -19,7 +19,6 @@
 #include "report/lines/compilation_text.h"
 #include "report/lines/report_header.h"
 #include "report/lines/suggested_commands.h"
-#include "report/model/json_fields.h"
 #include "report/summary/library_usage.h"
 #include "report/summary/memory_usage.h"
 #include "report/summary/op_usage.h"
@@ -106,7 +105,7 @@ class SummaryWriter {
     line(fmt::format("{} in {} of ops{} and autograd nodes, not counting those inside of others",
                      readable_time(total_),
                      calls == 1 ? "1 call" : readable_count(calls) + " calls",
-                     report_.compilations.is_array() ? ", compiled kernels" : ""));
+                     report_.compilations.empty() ? "" : ", compiled kernels"));
     line("");
     own_code(lines);
     findings();
@@ -273,8 +272,8 @@ class SummaryWriter {
     section.one = "pair of kernels";
     section.several = "pairs of kernels";
     section.see = "--format json";
-    for (const nlohmann::json& compilation : report_.compilations)
-      for (const nlohmann::json* const graph : {&compilation, &object_at(compilation, "backward")})
+    for (const Compilation& compilation : report_.compilations)
+      for (const CompiledGraph* const graph : graphs_of(compilation))
         for (const std::string& pair : pairs_not_fused(*graph))
           if (++section.all <= kMaxNotFused) section.rows.push_back(fitted("not fused: " + pair));
     if (section.all != 0) sections_.push_back(std::move(section));

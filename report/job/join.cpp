@@ -4,11 +4,13 @@
 #include <cstddef>
 #include <iterator>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "platform/error.h"
-#include "report/model/json_fields.h"
+#include "platform/text/json_fields.h"
+#include "platform/text/json_writer.h"
 #include "report/model/shortfalls.h"
 
 namespace optrace {
@@ -18,24 +20,19 @@ using Json = nlohmann::json;
 
 // Throws Error(usage) if the torch of a report differs from that of the first one.
 void require_same_torch(const Report& first, const Report& report) {
-  for (const char* const key : {"version", "git_version"}) {
-    if (report.torch.value(key, Json()) == first.torch.value(key, Json())) continue;
-    throw Error(ExitStatus::usage,
-                fmt::format("the traces are of different versions of torch: {} and {}",
-                            first.torch.value("version", Json()).dump(),
-                            report.torch.value("version", Json()).dump()),
-                "Give the traces of one job.");
-  }
+  if (report.torch.version == first.torch.version &&
+      report.torch.git_version == first.torch.git_version)
+    return;
+  throw Error(ExitStatus::usage,
+              fmt::format("the traces are of different versions of torch: {} and {}",
+                          json_string(first.torch.version), json_string(report.torch.version)),
+              "Give the traces of one job.");
 }
 
 // Returns the rank and id of the process of a report.
-Json process_of(const Report& report) {
+ReportProcess process_of(const Report& report) {
   const Json& process = object_at(report.meta, "process");
-  const auto number = [&](const char* key) {
-    const Json value = process.value(key, Json());
-    return value.is_number_unsigned() ? value : Json();
-  };
-  return {{"id", number("id")}, {"rank", number("rank")}};
+  return {number_at(process, "id"), number_at(process, "rank")};
 }
 
 void add_warnings(Json& meta, const Json& more) {
@@ -54,7 +51,7 @@ void add_warnings(Json& meta, const Json& more) {
 Report join(std::vector<Report> reports) {
   Report sum = std::move(reports.front());
   if (reports.size() == 1) return sum;
-  Json processes = Json::array({process_of(sum)});
+  std::vector<ReportProcess> processes{process_of(sum)};
   for (std::size_t i = 1; i < reports.size(); ++i) {
     Report& report = reports[i];
     require_same_torch(sum, report);

@@ -12,8 +12,8 @@
 #include <xxhash.h>
 
 #include "platform/error.h"
+#include "platform/text/json_fields.h"
 #include "present/json_or_null.h"
-#include "report/model/json_fields.h"
 
 namespace optrace {
 namespace {

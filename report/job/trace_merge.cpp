@@ -23,10 +23,10 @@
 #include <xxhash.h>
 
 #include "platform/error.h"
+#include "platform/text/json_fields.h"
 #include "report/details/dispatch_detail.h"
 #include "report/job/call_patterns.h"
 #include "report/job/merged_processes.h"
-#include "report/model/json_fields.h"
 
 namespace optrace {
 namespace {

@@ -14,7 +14,7 @@
 #include "platform/text/json_writer.h"
 #include "pytorch/functions/layers.h"
 #include "report/json/detail_json.h"
-#include "report/model/shortfalls.h"
+#include "report/json/report_parts_json.h"
 
 namespace optrace {
 namespace {
@@ -32,18 +32,19 @@ class JsonWriter {
     text_ += "{\"schema\": ";
     string(kSchema);
     text_ += ",\n \"torch\": {";
+    const nlohmann::json torch = to_json(report.torch);
     bool first = true;
     for (const char* const key : {"version", "git_version", "cuda", "debug"}) {
       if (!first) text_ += ", ";
       first = false;
       string(key);
       text_ += ": ";
-      value(report.torch.value(key, nlohmann::json()));
+      value(torch[key]);
     }
     text_ += "},\n \"device\": ";
     string(report.device);
     text_ += ", \"dry_run\": ";
-    value(report.dry_run);
+    value(to_json(report.dry_run));
     text_ += ",\n \"source\": {\"version\": ";
     if (report.source_version.empty())
       text_ += "null";
@@ -55,20 +56,20 @@ class JsonWriter {
     key("of_torch", report.source_of_torch);
     key("exact", report.source_exact);
     text_ += '}';
-    if (!report.processes.is_null()) {
+    if (!report.processes.empty()) {
       text_ += ",\n \"processes\": ";
-      value(report.processes);
+      value(to_json(report.processes));
     }
-    if (!report.steps.is_null()) {
+    if (report.steps) {
       text_ += ",\n \"steps\": ";
-      value(report.steps);
+      value(to_json(report.steps));
     }
-    if (!report.compilations.is_null()) {
+    if (!report.compilations.empty()) {
       text_ += ",\n \"compilations\": ";
-      value(report.compilations);
+      value(to_json(report.compilations));
     }
     text_ += ",\n \"shortfalls\": ";
-    value(shortfalls_json(report.shortfalls));
+    value(to_json(report.shortfalls));
     text_ += ",\n \"roots\": [";
     frames(report.roots);
     text_ += "]}\n";
@@ -110,7 +111,7 @@ class JsonWriter {
     state("exact", "interval", source->line != 0, source->approximate);
     key("call_line", if_known(source->call_line.has_value(), source->call_line.value_or(0)));
     state("call_exact", "call_interval", source->call_line.has_value(), source->call_approximate);
-    key("call_range", call_range_json(source->call_range));
+    key("call_range", to_json(source->call_range));
     key("url", if_known(!source->url.empty(), source->url));
     if (source->debug_info) text_ += ", \"debug_info\": true";
     text_ += '}';
@@ -172,12 +173,6 @@ class JsonWriter {
 };
 
 }  // namespace
-
-nlohmann::json call_range_json(const std::optional<CallRange>& range) {
-  if (!range) return {};
-  return {
-      {"column", range->column}, {"end_line", range->end_line}, {"end_column", range->end_column}};
-}
 
 void to_json(const Report& report, OutputSink& sink) {
   JsonWriter(sink).write(report);

@@ -1,41 +1,54 @@
 #include "report/lines/compilation_text.h"
 
-#include <cstdint>
-
 #include <fmt/format.h>
 
 #include "platform/text/printable_text.h"
 #include "present/readable_numbers.h"
-#include "report/model/json_fields.h"
 
 namespace optrace {
+namespace {
 
-std::string compilation_facts(const nlohmann::json& compilation) {
+void append_times(std::string& facts, const CompiledGraph& graph) {
+  if (graph.time != 0)
+    facts += fmt::format("{}{}", facts.empty() ? "" : ", ", readable_time(graph.time));
+  if (graph.inductor_time != 0)
+    facts += fmt::format(
+        "{}(Inductor {}{})", facts.empty() ? "" : " ", readable_time(graph.inductor_time),
+        graph.compiler_time == 0 ? "" : ", compilers " + readable_time(graph.compiler_time));
+}
+
+}  // namespace
+
+std::string compilation_facts(const Compilation& compilation) {
   std::string facts;
-  if (const std::uint64_t ops = count_at(compilation, "graph_ops"); ops != 0)
-    facts = readable_count(ops, "op");
-  if (const std::uint64_t time = count_at(compilation, "time"); time != 0)
-    facts += fmt::format("{}{}", facts.empty() ? "" : ", ", readable_time(time));
-  if (const std::uint64_t time = count_at(compilation, "inductor_time"); time != 0) {
-    const std::uint64_t compilers = count_at(compilation, "compiler_time");
-    facts += fmt::format("{}(Inductor {}{})", facts.empty() ? "" : " ", readable_time(time),
-                         compilers == 0 ? "" : ", compilers " + readable_time(compilers));
-  }
-  if (const std::string cache = text_at(compilation, "cache"); !cache.empty())
-    facts += fmt::format("{}cache {}", facts.empty() ? "" : ", ", cache);
+  if (compilation.graph_ops != 0) facts = readable_count(compilation.graph_ops, "op");
+  append_times(facts, compilation.forward);
+  if (!compilation.cache.empty())
+    facts += fmt::format("{}cache {}", facts.empty() ? "" : ", ", compilation.cache);
   return facts;
 }
 
-std::vector<std::string> pairs_not_fused(const nlohmann::json& graph) {
+std::string backward_facts(const Compilation& compilation) {
+  std::string facts;
+  if (compilation.backward) append_times(facts, *compilation.backward);
+  return facts;
+}
+
+std::vector<std::string> pairs_not_fused(const CompiledGraph& graph) {
   std::vector<std::string> pairs;
-  for (const nlohmann::json& pair : list_at(graph, "not_fused")) {
-    if (!pair.is_object() || pair.contains("extern")) continue;
-    const std::string reason = text_at(pair, "reason");
-    pairs.push_back(
-        printable(fmt::format("{} with {}{}", text_at(pair, "producer"), text_at(pair, "consumer"),
-                              reason.empty() ? ", Inductor records no reason" : ": " + reason)));
+  for (const NotFused& pair : graph.not_fused) {
+    if (pair.is_extern) continue;
+    pairs.push_back(printable(
+        fmt::format("{} with {}{}", pair.producer, pair.consumer,
+                    pair.reason.empty() ? ", Inductor records no reason" : ": " + pair.reason)));
   }
   return pairs;
+}
+
+std::vector<const CompiledGraph*> graphs_of(const Compilation& compilation) {
+  std::vector<const CompiledGraph*> graphs = {&compilation.forward};
+  if (compilation.backward) graphs.push_back(&*compilation.backward);
+  return graphs;
 }
 
 }  // namespace optrace

@@ -4,19 +4,23 @@
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include "report/model/compilation.h"
 
 namespace optrace {
 
 /// Returns the size of a compilation's graph, its times, and the answer of Inductor's cache: "5
-/// ops, 11.6 s (Inductor 8.15 s, compilers 7.2 s), cache miss". `compilation` is one of
-/// Report::compilations.
-std::string compilation_facts(const nlohmann::json& compilation);
+/// ops, 11.6 s (Inductor 8.15 s, compilers 7.2 s), cache miss".
+std::string compilation_facts(const Compilation& compilation);
+
+/// Returns the times of its backward graph, in the same words; empty if they are unknown.
+std::string backward_facts(const Compilation& compilation);
+
+/// Returns the forward graph and, if it was compiled, the backward one.
+std::vector<const CompiledGraph*> graphs_of(const Compilation& compilation);
 
 /// Returns a line for each pair of a graph's kernels that was not fused, with Inductor's reason.
-/// Extern kernels are left out, because Inductor fuses nothing with any of them. `graph` is a
-/// compilation or its `backward`.
-std::vector<std::string> pairs_not_fused(const nlohmann::json& graph);
+/// Extern kernels are left out, because Inductor fuses nothing with any of them.
+std::vector<std::string> pairs_not_fused(const CompiledGraph& graph);
 
 /// Returns the end of a path that no other file among the places has. A place has a `file`.
 template <class Places>

@@ -14,7 +14,7 @@ std::vector<Failure> failures(const Report& report) {
   walk_frames(report.roots, std::size_t{0}, [&](const Frame& frame, std::size_t above) {
     path.resize(above);
     path.push_back(&frame);
-    if (auto failure = call_failure(frame.detail)) {
+    if (auto failure = call_failure(*frame.detail)) {
       found.push_back({.path = path,
                        .error = std::move(failure->error),
                        .why = std::move(failure->why),

@@ -1,7 +1,6 @@
 #include "report/lines/frame_line.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -9,9 +8,9 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "indexer/store/source_link.h"
 #include "platform/text/printable_text.h"
@@ -27,7 +26,6 @@
 #include "report/lines/compilation_text.h"
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
-#include "report/model/json_fields.h"
 
 namespace optrace {
 namespace {
@@ -45,16 +43,15 @@ std::string call_column(const FrameSource& source, const Frame* parent) {
 
 // Names the processes that took the path, if they are not those of the parent: `rank 1 only`.
 std::string takers(const Frame& frame, const Frame* parent) {
-  for (const auto& [key, one, several] :
-       {std::array{"ranks", "rank", "ranks"}, {"processes", "process", "processes"}}) {
-    if (!frame.detail.is_object() || !frame.detail.contains(key)) continue;
-    const nlohmann::json& names = frame.detail[key];
-    if (parent != nullptr && parent->detail.is_object() &&
-        parent->detail.value(key, nlohmann::json()) == names)
-      return {};
-    return fmt::format("{} {} only", names.size() == 1 ? one : several, process_names(names));
-  }
-  return {};
+  const ProcessShare& share = frame.detail->processes;
+  if (share.processes.empty()) return {};
+  if (parent != nullptr && parent->detail->processes.by_rank == share.by_rank &&
+      parent->detail->processes.processes == share.processes)
+    return {};
+  const std::string_view one = share.by_rank ? "rank" : "process";
+  const std::string_view several = share.by_rank ? "ranks" : "processes";
+  return fmt::format("{} {} only", share.processes.size() == 1 ? one : several,
+                     process_names(share.processes));
 }
 
 // Returns `12 µs`, or `1.2 ms (3 to 40 µs)` for several calls. A part of a report has no range for
@@ -82,10 +79,10 @@ std::string short_place(const std::filesystem::path& file, std::uint64_t line) {
 // Returns "model.py:10, 12" for the lines of the program that a generated call comes from.
 std::string places_of_origins(const Frame& frame) {
   constexpr std::size_t kMost = 4;
-  std::vector<std::pair<std::string, std::uint64_t>> places;
-  for (const nlohmann::json& origin : list_at(frame.detail, "origins")) {
-    std::pair place(text_at(origin, "file"), count_at(origin, "line"));
-    if (place.second != 0 && std::ranges::find(places, place) == places.end())
+  std::vector<std::pair<std::string, std::uint32_t>> places;
+  for (const Origin& origin : frame.detail->origins) {
+    std::pair place(origin.file, origin.line);
+    if (origin.line != 0 && std::ranges::find(places, place) == places.end())
       places.push_back(std::move(place));
   }
   std::string text;
@@ -102,10 +99,9 @@ std::string places_of_origins(const Frame& frame) {
 std::string ops_of_origins(const Frame& frame) {
   constexpr std::size_t kMost = 4;
   std::vector<std::string> ops;
-  for (const nlohmann::json& origin : list_at(frame.detail, "origins"))
-    if (std::string op = text_at(origin, "op");
-        !op.empty() && std::ranges::find(ops, op) == ops.end())
-      ops.push_back(std::move(op));
+  for (const Origin& origin : frame.detail->origins)
+    if (!origin.op.empty() && std::ranges::find(ops, origin.op) == ops.end())
+      ops.push_back(origin.op);
   const std::size_t more = ops.size() - std::min(ops.size(), kMost);
   ops.resize(ops.size() - more);
   std::string text = fmt::format("{}", fmt::join(ops, ", "));
@@ -115,63 +111,57 @@ std::string ops_of_origins(const Frame& frame) {
 
 // Describes the first of the compilations of a frame that compiles a graph or runs its code: "0/0:
 // f (model.py:4), 5 ops, 11.6 s", or "0/0: backward of f (model.py:4)".
-std::string compilation_note(const nlohmann::json& compilations, const Frame& frame) {
-  const nlohmann::json& ids = list_at(frame.detail, "compilations");
-  if (!compilations.is_array() || ids.empty() || !ids[0].is_string()) return {};
-  const auto id = ids[0].get<std::string>();
-  const bool backward = frame.detail.contains("backward_graph");
-  for (const nlohmann::json& one : compilations) {
-    if (text_at(one, "id") != id) continue;
-    std::string note =
-        fmt::format("{}: {}{}", id, backward ? "backward of " : "", text_at(one, "function"));
-    if (const std::string file = text_at(one, "file"); !file.empty())
-      note += fmt::format(" ({})", short_place(file, count_at(one, "line")));
-    if (frame.layer == Layer::compiler)
-      if (const std::string facts = compilation_facts(backward ? object_at(one, "backward") : one);
-          !facts.empty())
-        note += ", " + facts;
-    if (ids.size() > 1) note += fmt::format(", and {} more", ids.size() - 1);
-    return note;
-  }
-  return {};
+std::string compilation_note(const std::vector<Compilation>& compilations, const Frame& frame) {
+  const std::vector<std::string>& ids = frame.detail->compilations;
+  if (ids.empty()) return {};
+  const auto one = std::ranges::find(compilations, ids.front(), &Compilation::id);
+  if (one == compilations.end()) return {};
+  const bool backward = frame.detail->backward_graph;
+  std::string note =
+      fmt::format("{}: {}{}", one->id, backward ? "backward of " : "", one->function);
+  if (!one->file.empty()) note += fmt::format(" ({})", short_place(one->file, one->line));
+  if (frame.layer == Layer::compiler)
+    if (const std::string facts = backward ? backward_facts(*one) : compilation_facts(*one);
+        !facts.empty())
+      note += ", " + facts;
+  if (ids.size() > 1) note += fmt::format(", and {} more", ids.size() - 1);
+  return note;
 }
 
 }  // namespace
 
 std::string frame_note(const Frame& frame, const Frame* parent, const Report& report) {
-  std::string note = text_at(frame.detail, "step");
-  append(note, returned_text(frame.detail));
-  append(note, text_at(frame.detail, "python_name"));
+  const Detail& detail = frame.detail.get();
+  std::string note;
+  if (detail.dispatch) note = name_of(detail.dispatch->step);
+  append(note, returned_text(detail));
+  append(note, detail.python_name);
   append(note, compilation_note(report.compilations, frame));
   if (is_backward(frame)) append(note, "backward");
-  if (const std::string capability = text_at(frame.detail, "cpu_capability");
-      frame_name(frame).find(capability) == std::string::npos)
-    append(note, capability);
-  append(note, short_name(text_at(frame.detail, "implementation")));
+  if (frame_name(frame).find(detail.cpu_capability) == std::string::npos)
+    append(note, detail.cpu_capability);
+  append(note, short_name(detail.implementation));
   if (const std::string places = places_of_origins(frame); !places.empty())
     append(note, "for " + places);
   else if (const std::string ops = ops_of_origins(frame); !ops.empty())
     append(note, "for " + ops);
-  if (const std::size_t tried = list_at(frame.detail, "configurations").size(); tried != 0)
-    append(note, fmt::format("{} configurations tried{}", tried,
-                             report.dry_run.is_null() ? "" : " without times"));
-  if (frame.detail.is_object() && frame.detail.contains("inlined")) append(note, "inlined");
-  if (frame.detail.is_object() && frame.detail.contains("tail_call"))
-    append(note, "by a tail call");
-  if (const std::uint64_t threads = count_at(frame.detail, "threads");
-      threads >
-      (parent == nullptr ? 1 : std::max<std::uint64_t>(count_at(parent->detail, "threads"), 1)))
-    append(note, fmt::format("by {} threads", threads));
+  if (const std::size_t tried = detail.configurations.size(); tried != 0)
+    append(note,
+           fmt::format("{} configurations tried{}", tried, report.dry_run ? " without times" : ""));
+  if (detail.inlined) append(note, "inlined");
+  if (detail.tail_call) append(note, "by a tail call");
+  if (detail.threads >
+      (parent == nullptr ? 1 : std::max<std::uint64_t>(parent->detail->threads, 1)))
+    append(note, fmt::format("by {} threads", detail.threads));
   append(note, takers(frame, parent));
-  if (frame.detail.is_object() && frame.detail.contains("reads_device_memory"))
-    append(note, report.dry_run.is_null() ? "reads device memory" : "reads emulated values");
+  if (detail.reads_device_memory)
+    append(note, report.dry_run ? "reads emulated values" : "reads device memory");
   return note;
 }
 
 FrameLine frame_line(const Frame& frame, const Frame* parent, const Report& report, bool why) {
   FrameLine line;
   line.layer = frame.layer;
-  const std::string step = text_at(frame.detail, "step");
   line.name = frame_name(frame);
   line.note = frame_note(frame, parent, report);
   if (frame.source) {
@@ -192,15 +182,16 @@ FrameLine frame_line(const Frame& frame, const Frame* parent, const Report& repo
     line.times = fmt::format("×{}", frame.calls);
   if (const std::string took = time_taken(frame); !took.empty())
     line.times += fmt::format("{}{}", line.times.empty() ? "" : "  ", took);
-  if (why && !step.empty()) {
-    line.why = printable(dispatch_note(frame.detail));
+  const Shared<DispatchDetail>& dispatch = frame.detail->dispatch;
+  if (why && dispatch) {
+    line.why = printable(dispatch_note(*dispatch));
     if (const std::string decided = decision_note(frame, parent); !decided.empty())
       line.why += fmt::format("{}{}", line.why.empty() ? "" : "; ", printable(decided));
   }
   if (why)
-    for (const std::string& backend : attention_lines(frame.detail))
+    for (const std::string& backend : attention_lines(dispatch->attention_backends))
       line.backends.push_back(printable(backend));
-  if (step.empty()) line.why = printable(call_note(frame.detail));
+  if (!dispatch) line.why = printable(call_note(*frame.detail));
   return line;
 }
 

@@ -11,12 +11,13 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "platform/text/json_fields.h"
 #include "platform/text/printable_text.h"
 #include "present/readable_numbers.h"
 #include "present/terminal_text.h"
 #include "report/job/process_names.h"
+#include "report/lines/compilation_text.h"
 #include "report/lines/line_layout.h"
-#include "report/model/json_fields.h"
 #include "report/model/shortfalls.h"
 
 namespace optrace {
@@ -31,9 +32,9 @@ class HeaderWriter {
     const std::string call = text_at(report_.meta, "call");
     const std::string op = text_at(report_.meta, "op");
     line(paint(printable(call.empty() ? op.empty() ? "optrace report" : op : call), kBold));
-    std::string torch = printable(text_at(report_.torch, "version"));
+    std::string torch = printable(report_.torch.version);
     if (torch.empty()) torch = "of unknown version";
-    const std::string git = printable(text_at(report_.torch, "git_version"));
+    const std::string git = printable(report_.torch.git_version);
     field("torch", fmt::format("{}{} on {}{}", torch,
                                git.empty() ? "" : fmt::format(" (git {})", git.substr(0, 8)),
                                report_.device, python()));
@@ -103,14 +104,15 @@ class HeaderWriter {
 
   // Prints the steps of the program that were recorded.
   void steps() {
-    const std::uint64_t first = count_at(report_.steps, "first");
+    if (!report_.steps) return;
+    const std::uint64_t first = report_.steps->first;
     if (first == 0) return;
-    const std::uint64_t count = count_at(report_.steps, "count");
+    const std::uint64_t count = report_.steps->count;
     const std::uint64_t last = count == 0 ? 0 : first - 1 + count;
     std::string text = last == 0       ? fmt::format("from {} on", first)
                        : last == first ? fmt::format("{}", first)
                                        : fmt::format("{} to {}", first, last);
-    const std::uint64_t end = count_at(report_.steps, "ended_after");
+    const std::uint64_t end = report_.steps->ended_after.value_or(0);
     if (end != 0 && (last == 0 || end < last))
       text += fmt::format("; the program ended after step {}", end);
     field("steps", text);
@@ -118,20 +120,20 @@ class HeaderWriter {
 
   // Prints what torch.compile compiled.
   void compilations() {
-    if (!report_.compilations.is_array() || report_.compilations.empty()) return;
+    if (report_.compilations.empty()) return;
     std::uint64_t time = 0;
     std::uint64_t inductor = 0;
     std::size_t graphs = 0;
     std::size_t again = 0;
-    std::set<std::pair<std::string, std::uint64_t>> breaks;  // Files and lines.
-    for (const nlohmann::json& one : report_.compilations) {
-      const nlohmann::json& backward = object_at(one, "backward");
-      time += count_at(one, "time") + count_at(backward, "time");
-      inductor += count_at(one, "inductor_time") + count_at(backward, "inductor_time");
-      if (count_at(one, "graph_ops") != 0) ++graphs;  // Others compiled no op.
-      if (!list_at(one, "recompile_reasons").empty()) ++again;
-      for (const nlohmann::json& broken : list_at(one, "breaks"))
-        breaks.emplace(text_at(broken, "file"), count_at(broken, "line"));
+    std::set<std::pair<std::string, std::uint32_t>> breaks;  // Files and lines.
+    for (const Compilation& one : report_.compilations) {
+      for (const CompiledGraph* const graph : graphs_of(one)) {
+        time += graph->time;
+        inductor += graph->inductor_time;
+      }
+      if (one.graph_ops != 0) ++graphs;  // Others compiled no op.
+      if (!one.recompile_reasons.empty()) ++again;
+      for (const GraphBreak& broken : one.breaks) breaks.emplace(broken.file, broken.line);
     }
     if (graphs == 0) graphs = report_.compilations.size();  // This torch doesn't tell.
     std::string text = readable_count(graphs, "graph");
@@ -144,28 +146,21 @@ class HeaderWriter {
   }
 
   void dry_run() {
-    if (!report_.dry_run.is_object()) return;
-    const std::uint64_t devices = count_at(report_.dry_run, "devices");
+    if (!report_.dry_run) return;
+    const EmulatedDevice& device = *report_.dry_run;
     field("dry run",
           fmt::format("no GPU was used: PyTorch's own CUDA code ran against an emulated {}{} ({}); "
                       "values, times and the effects of kernels are unknown",
-                      devices > 1 ? fmt::format("{} × ", devices) : "",
-                      printable(text_at(report_.dry_run, "gpu_model")),
-                      printable(text_at(report_.dry_run, "arch"))));
+                      device.devices > 1 ? fmt::format("{} × ", device.devices) : "",
+                      printable(device.gpu_model), printable(device.arch)));
   }
 
   // Prints the processes of a job, and the paths that only some of them took.
   void processes() {
-    nlohmann::json ranks = nlohmann::json::array();
-    nlohmann::json ids = nlohmann::json::array();
-    for (const nlohmann::json& process : report_.processes) {
-      const auto add = [&](nlohmann::json& all, const char* key) {
-        const nlohmann::json name =
-            process.is_object() ? process.value(key, nlohmann::json()) : nlohmann::json();
-        if (name.is_number()) all.push_back(name);
-      };
-      add(ranks, "rank");
-      add(ids, "id");
+    std::vector<std::uint64_t> ranks, ids;
+    for (const ReportProcess& process : report_.processes) {
+      if (process.rank) ranks.push_back(*process.rank);
+      if (process.id) ids.push_back(*process.id);
     }
     if (!ranks.empty())
       field("ranks", process_names(ranks));

@@ -12,10 +12,10 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/process/child_process.h"
+#include "platform/text/json_fields.h"
 #include "platform/text/printable_text.h"
 #include "present/terminal_text.h"
 #include "report/lines/line_layout.h"
-#include "report/model/json_fields.h"
 
 namespace optrace {
 namespace {

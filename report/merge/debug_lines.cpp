@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <string_view>
 
+#include "platform/text/json_fields.h"
 #include "pytorch/symbols/symbol_name.h"
-#include "report/model/json_fields.h"
 
 namespace optrace {
 namespace {

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/blocks.h"
+#include "platform/text/json_fields.h"
 #include "pytorch/functions/dispatcher_steps.h"
 #include "pytorch/functions/function_roles.h"
 #include "pytorch/functions/generated_names.h"
@@ -26,7 +27,6 @@
 #include "report/merge/call_lines.h"
 #include "report/merge/library_calls.h"
 #include "report/merge/shared_parts.h"
-#include "report/model/json_fields.h"
 
 namespace optrace {
 namespace {
@@ -145,7 +145,7 @@ class FrameBuilder {
   void share_calls(Frame& frame) {
     share_parts(frame);
     for (Frame& child : frame.children)
-      if (child.detail.is_object() && child.detail.contains("calls")) share_parts(child);
+      if (!child.detail->calls.empty()) share_parts(child);
   }
 
   // Makes a frame; its only children are launched kernels and failed calls. `step` is the nearest
@@ -173,7 +173,7 @@ class FrameBuilder {
       set_call_line(lines, functions_, frame);
       if (lines.size() > 1 && frame.source && frame.source->call_line)
         for (const SourceLocation& each : lines)
-          frame.detail.edit()["call_lines"].push_back(each.line);
+          frame.detail.edit().call_lines.push_back(each.line);
     }
     if (parent != nullptr && !frame.op) frame.op = inherited_op(frame, *parent);
     // A boxed redispatch doesn't name its op; it continues the op of the step above.
@@ -232,8 +232,9 @@ class FrameBuilder {
     for_each_traced(path, trace_, [&](const TracePath& one) {
       records.insert(records.end(), one.ops.begin(), one.ops.end());
     });
-    if (nlohmann::json variables = recorded_variables(trace_, records); !variables.is_null())
-      frame.detail.edit()["variables"] = std::move(variables);
+    if (std::vector<RecordedVariable> variables = recorded_variables(trace_, records);
+        !variables.empty())
+      frame.detail.edit().variables = std::move(variables);
     return frame;
   }
 
@@ -257,18 +258,16 @@ class FrameBuilder {
     if (path.what != kNone)
       if (std::string name = dispatch_.node_name(path.what); !name.empty())
         frame.name = std::move(name);
-    nlohmann::json detail = {{"node", frame.name}};
+    NodeDetail node{frame.name, {}, {}};
     if (parent != nullptr && parent->op) {
-      detail["backward_of"] = *parent->op;
+      node.backward_of = *parent->op;
       if (const auto derivative = derivative_of(*parent->op, frame.name)) {
         frame.source = functions_.source_at({"tools/autograd/derivatives.yaml", derivative->line});
         for (const OpFacts::Formula& formula : derivative->backward)
-          detail["formulas"].push_back({{"arguments", formula.arguments},
-                                        {"formula", formula.text},
-                                        {"line", formula.line}});
+          node.formulas.push_back({formula.arguments, formula.text, formula.line});
       }
     }
-    frame.detail = std::move(detail);
+    frame.detail.edit().node = std::move(node);
     return frame;
   }
 
@@ -286,7 +285,7 @@ class FrameBuilder {
     }
     if (std::string name = dispatch_.op_name(path.what); !name.empty()) frame.op = std::move(name);
     frame.detail = step_detail(path, {}, frame.op);
-    describe_way(path, frame.detail);
+    add_call_facts(path, frame.detail);
     return frame;
   }
 
@@ -299,8 +298,8 @@ class FrameBuilder {
     if (!function.symbol.empty()) frame.symbol = function.symbol;
     frame.library = function.library;
     frame.source = function.source;
-    frame.detail = {{"inlined", true}};
-    describe_way(path, frame.detail);
+    frame.detail.edit().inlined = true;
+    add_call_facts(path, frame.detail);
     return frame;
   }
 
@@ -309,18 +308,18 @@ class FrameBuilder {
     return path.kind == PathKind::function && path.what != kNone ? &functions_[path.what] : nullptr;
   }
 
-  void describe_way(const ReportPath& path, SharedJson& detail) const {
+  void add_call_facts(const ReportPath& path, Shared<Detail>& detail) const {
     if (path.builtin != kNone)
-      detail.edit()["python_name"] = trace_.python_functions[path.builtin].name;
-    if (path.threads > 1) detail.edit()["threads"] = path.threads;
-    if (path.tail_call) detail.edit()["tail_call"] = true;
+      detail.edit().python_name = trace_.python_functions[path.builtin].name;
+    if (path.threads > 1) detail.edit().threads = path.threads;
+    if (path.tail_call) detail.edit().tail_call = true;
   }
 
   Frame make_native_frame(const ReportPath& path, std::vector<std::uint32_t>& order) {
     Frame frame;
     if (path.kind == PathKind::merged) {
       frame.name = "...";
-      frame.detail = {{"merged", true}};
+      frame.detail.edit().merged = true;
       return frame;
     }
     if (path.what == kNone) {
@@ -336,53 +335,50 @@ class FrameBuilder {
     frame.op = function.op;
     if (function.step) {
       frame.detail = step_detail(path, *function.step, frame.op);
-    } else if (nlohmann::json detail = native_detail(path, frame, order); !detail.empty()) {
+    } else if (Detail detail = native_detail(path, frame, order); detail != Detail()) {
       frame.detail = std::move(detail);
     }
     if (function.result) add_returned(path, *function.result, frame.detail);
-    describe_way(path, frame.detail);
-    if (path.kind == PathKind::initial) frame.detail.edit()["entered_before_recording"] = true;
+    add_call_facts(path, frame.detail);
+    if (path.kind == PathKind::initial) frame.detail.edit().entered_before_recording = true;
     if (path.kind == PathKind::function && !trace_.functions[path.what].probed)
-      frame.detail.edit()["calls_at_least"] = true;
+      frame.detail.edit().calls_at_least = true;
     return frame;
   }
 
   // Adds what the calls of all of the trace's paths that this path stands for have returned.
-  void add_returned(const ReportPath& path, const ResultType& type, SharedJson& detail) const {
+  void add_returned(const ReportPath& path, const ResultType& type, Shared<Detail>& detail) const {
     std::vector<ReturnTally> tallies;
     std::uint64_t left_out = 0;
     for_each_traced(path, trace_, [&](const TracePath& one) {
       tallies.insert(tallies.end(), one.returned.begin(), one.returned.end());
       left_out += one.returned_left_out;
     });
-    if (nlohmann::json returned = returned_values(type, tallies, left_out); !returned.is_null())
-      detail.edit()["returned"] = std::move(returned);
+    if (std::optional<ReturnedValues> returned = returned_values(type, tallies, left_out))
+      detail.edit().returned = std::move(returned);
   }
 
   // Describes the call of a function that is not a dispatcher step.
-  nlohmann::json native_detail(const ReportPath& path, Frame& frame,
-                               std::vector<std::uint32_t>& order) {
-    nlohmann::json detail = nlohmann::json::object();
+  Detail native_detail(const ReportPath& path, Frame& frame, std::vector<std::uint32_t>& order) {
+    Detail detail;
     if (frame.layer == Layer::kernel)
       if (const auto capability = cpu_capability(trace_.functions[path.what].source_file))
-        detail["cpu_capability"] = *capability;
+        detail.cpu_capability = *capability;
     if (frame.layer == Layer::library) {
-      if (const std::string_view name = library_name(frame.name); !name.empty())
-        detail["library"] = name;
-      if (functions_[path.what].emulated) detail["emulated"] = true;
+      detail.library = library_name(frame.name);
+      detail.emulated = functions_[path.what].emulated;
       if (path.implementation != kNone)
-        detail["implementation"] =
+        detail.implementation =
             onednn_implementation(functions_[path.implementation].name).value_or("");
     }
-    if (const auto* const origins = functions_[path.what].origins; origins && !origins->empty())
-      detail["origins"] = to_json(*origins);
+    if (const auto* const origins = functions_[path.what].origins) detail.origins = *origins;
     library_calls_.add_calls(path, frame, detail, order);
     return detail;
   }
 
   // Describes the dispatcher's choice, using all of the trace's paths that this path stands for.
-  SharedJson step_detail(const ReportPath& path, const DispatcherStep& step,
-                         const std::optional<std::string>& op) {
+  Shared<Detail> step_detail(const ReportPath& path, const DispatcherStep& step,
+                             const std::optional<std::string>& op) {
     std::vector<OpTally> ops;
     std::vector<ArgumentTally> arguments;
     std::uint64_t left_out = 0;
@@ -404,15 +400,16 @@ class FrameBuilder {
       fmt::format_to(std::back_inserter(inputs), "{},{},{}.", one.first, one.second, one.calls);
     if (const auto known = step_details_.find(inputs); known != step_details_.end())
       return known->second;
-    nlohmann::json detail{{"step", step.redispatch ? "redispatch" : "call"}};
-    dispatch_.add(detail, {.op = name,
-                           .redispatch = step.redispatch,
-                           .ops = ops,
-                           .arguments = arguments,
-                           .ops_left_out = left_out,
-                           .unboxed = unboxed,
-                           .by_threads = by_threads});
-    SharedJson shared = shared_.detail(std::move(detail));
+    Detail detail;
+    detail.dispatch = dispatch_.of({.op = name,
+                                    .redispatch = step.redispatch,
+                                    .ops = ops,
+                                    .arguments = arguments,
+                                    .ops_left_out = left_out,
+                                    .unboxed = unboxed,
+                                    .by_threads = by_threads},
+                                   detail.origins);
+    Shared<Detail> shared = shared_.detail(std::move(detail));
     if (step_details_.size() < kMaxStepDetails) step_details_.emplace(std::move(inputs), shared);
     return shared;
   }
@@ -493,7 +490,7 @@ class FrameBuilder {
   const std::string torch_folder_;
   const DispatchDetails dispatch_;
   // The details of dispatcher steps, by everything that they are made from.
-  std::unordered_map<std::string, SharedJson> step_details_;
+  std::unordered_map<std::string, Shared<Detail>> step_details_;
   std::optional<CallLines> call_lines_;
   LibraryCalls library_calls_;
   SharedParts shared_;

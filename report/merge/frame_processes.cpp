@@ -4,13 +4,10 @@
 
 #include <fmt/format.h>
 
-#include "present/json_or_null.h"
 #include "report/job/process_names.h"
 
 namespace optrace {
 namespace {
-
-using Json = nlohmann::json;
 
 // Ranks and process ids that the frames of a report list in total. A list of 1,023 ranks in each of
 // 10,000 frames has fewer.
@@ -50,21 +47,20 @@ FrameProcesses::FrameProcesses(const Trace& trace, MergedProcesses merged)
   all_ = merged_.patterns.add_set({{0, static_cast<std::uint32_t>(merged_.processes.size() - 1)}});
 }
 
-Json FrameProcesses::processes() const {
-  Json list = Json::array();
-  for (const MergedProcess& process : merged_.processes)
-    list.push_back({{"id", number_or_null(process.id)}, {"rank", number_or_null(process.rank)}});
+std::vector<ReportProcess> FrameProcesses::processes() const {
+  std::vector<ReportProcess> list;
+  for (const MergedProcess& process : merged_.processes) list.push_back({process.id, process.rank});
   return list;
 }
 
-Json FrameProcesses::name_of(std::uint32_t process) const {
+std::uint64_t FrameProcesses::name_of(std::uint32_t process) const {
   const MergedProcess& named = merged_.processes[process];
   if (all_have_ranks_ && named.rank) return *named.rank;
   return named.id.value_or(process);
 }
 
-Json FrameProcesses::names(const ProcessSet& processes) const {
-  Json list = Json::array();
+std::vector<std::uint64_t> FrameProcesses::names(const ProcessSet& processes) const {
+  std::vector<std::uint64_t> list;
   for (const ProcessRun& run : processes)
     for (std::uint32_t process = run.first; process <= run.last; ++process)
       list.push_back(name_of(process));
@@ -117,22 +113,21 @@ std::vector<ProcessSet> FrameProcesses::unusual(std::uint32_t pattern) const {
   return sets;
 }
 
-void FrameProcesses::describe_calls(std::uint32_t pattern, Json& detail) {
+void FrameProcesses::describe_calls(std::uint32_t pattern, ProcessShare& share) {
   const CallPattern& groups = merged_.patterns[pattern];
-  Json list = Json::array();
+  std::vector<CallsOfProcesses> list;
   if (!is_exact(groups)) {
-    list.push_back({{"least", groups[0].least}, {"most", groups[0].most}});
+    list.push_back({groups[0].least, groups[0].most, {}});
   } else {
     const std::size_t usual = usual_group(groups, merged_.patterns);
     for (std::size_t i = 0; i < groups.size(); ++i) {
       if (i == usual) continue;
       const ProcessSet& processes = merged_.patterns.set(groups[i].processes);
       if (!may_list(processes)) return;
-      list.push_back({{"calls", groups[i].least},
-                      {all_have_ranks_ ? "ranks" : "processes", names(processes)}});
+      list.push_back({groups[i].least, groups[i].most, names(processes)});
     }
   }
-  detail[all_have_ranks_ ? "calls_by_rank" : "calls_by_process"] = std::move(list);
+  share.calls = std::move(list);
 }
 
 // Returns the rest of a sentence: `rank 17 took it 12 times, the others 10 times`.
@@ -156,10 +151,8 @@ void FrameProcesses::describe(const ReportPath& path, std::uint32_t index, const
   found.pattern = pattern_of(path, frame, found.takers);
   paths_.resize(index);
   paths_.push_back(found);
-  const auto object = [&]() -> Json& {
-    if (!frame.detail.is_object()) frame.detail = Json::object();
-    return frame.detail.edit();
-  };
+  ProcessShare share;
+  share.by_rank = all_have_ranks_;
   const PathProcesses* const above = path.parent == kNone ? nullptr : &paths_[path.parent];
   const auto note = [](Difference& difference, bool is_new, auto&& what) {
     if (is_new)
@@ -169,14 +162,15 @@ void FrameProcesses::describe(const ReportPath& path, std::uint32_t index, const
   };
   if (found.takers != all_) {
     const ProcessSet& takers = merged_.patterns.set(found.takers);
-    if (may_list(takers)) object()[all_have_ranks_ ? "ranks" : "processes"] = names(takers);
+    if (may_list(takers)) share.processes = names(takers);
     if (above == nullptr || above->takers != found.takers) {
       const auto [at, added] = taken_by_.try_emplace(takers);
       note(at->second, added, [&] { return place_of(frame, parent); });
     }
   }
+  if (found.pattern != kNone) describe_calls(found.pattern, share);
+  if (!share.empty()) frame.detail.edit().processes = std::move(share);
   if (found.pattern == kNone) return;
-  describe_calls(found.pattern, object());
   std::vector<ProcessSet> others = unusual(found.pattern);
   if (above != nullptr && above->pattern != kNone && unusual(above->pattern) == others) return;
   const auto [at, added] = uneven_.try_emplace(std::move(others));
@@ -184,13 +178,13 @@ void FrameProcesses::describe(const ReportPath& path, std::uint32_t index, const
        [&] { return fmt::format("{}: {}", place_of(frame, parent), frequencies(found.pattern)); });
 }
 
-Json FrameProcesses::differences() const {
+std::vector<std::string> FrameProcesses::differences() const {
   const auto more = [](const Difference& difference, const char* what) {
     return difference.more == 0 ? ""
                                 : fmt::format("{} {} more {}", what, difference.more,
                                               difference.more == 1 ? "path" : "paths");
   };
-  Json sentences = Json::array();
+  std::vector<std::string> sentences;
   for (const auto& [takers, difference] : taken_by_)
     sentences.push_back(fmt::format("only {} took {}{}", named(takers), difference.what,
                                     more(difference, ", and")));

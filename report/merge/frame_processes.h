@@ -7,8 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "report/job/merged_processes.h"
 #include "report/merge/report_path.h"
 #include "report/model/report_reader.h"
@@ -23,7 +21,7 @@ class FrameProcesses {
   FrameProcesses(const Trace& trace, MergedProcesses merged);
 
   /// Returns the list of all processes, for the report.
-  nlohmann::json processes() const;
+  std::vector<ReportProcess> processes() const;
 
   /// Adds to a frame's detail the processes that took its path, if not all did, and those that took
   /// it another number of times than most. `index` is that of the path in the report, after those
@@ -32,7 +30,7 @@ class FrameProcesses {
 
   /// Returns a sentence for every group of processes that differ in the same way: with the first
   /// frame in which they do, and how many more there are.
-  nlohmann::json differences() const;
+  std::vector<std::string> differences() const;
 
  private:
   struct PathProcesses {
@@ -44,11 +42,11 @@ class FrameProcesses {
     std::size_t more = 0;
   };
 
-  nlohmann::json name_of(std::uint32_t process) const;
-  nlohmann::json names(const ProcessSet& processes) const;
+  std::uint64_t name_of(std::uint32_t process) const;
+  std::vector<std::uint64_t> names(const ProcessSet& processes) const;
   std::string named(const ProcessSet& processes) const;
   std::uint32_t pattern_of(const ReportPath& path, const Frame& frame, std::uint32_t& takers);
-  void describe_calls(std::uint32_t pattern, nlohmann::json& detail);
+  void describe_calls(std::uint32_t pattern, ProcessShare& share);
   std::string frequencies(std::uint32_t pattern) const;
   std::vector<ProcessSet> unusual(std::uint32_t pattern) const;
   bool may_list(const ProcessSet& processes);

@@ -8,13 +8,10 @@
 #include <unordered_map>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "pytorch/functions/layers.h"
 #include "pytorch/functions/vendor_libraries.h"
 #include "pytorch/symbols/symbol_key.h"
 #include "pytorch/symbols/symbol_name.h"
-#include "report/model/json_fields.h"
 
 namespace optrace {
 namespace {
@@ -25,30 +22,22 @@ Frame make_failed_frame(CallDetails::Failed failed) {
   frame.layer = Layer::library;
   frame.name = std::move(failed.function);
   frame.calls = std::max<std::uint64_t>(failed.calls, 1);
-  if (const std::string_view name = library_name(frame.name); !name.empty())
-    failed.detail["library"] = name;
-  frame.detail = std::move(failed.detail);
+  Detail detail;
+  detail.library = library_name(frame.name);
+  detail.calls = std::move(failed.records);
+  frame.detail = std::move(detail);
   return frame;
 }
 
 // Returns the function that a call record names, if it is not the frame's own.
-std::string called_function(const nlohmann::json& call) {
-  std::string name = text_at(call, "call");
-  if (!name.empty() && text_at(call, "library") == "oneDNN") return std::string(kOneDnnEntry);
-  return name;
-}
-
-// Returns the time that the device took for a kernel, or nullopt if it was not measured.
-std::optional<FrameTime> duration_of(const Frame& kernel) {
-  const nlohmann::json& duration = object_at(kernel.detail, "duration_ns");
-  if (duration.empty()) return std::nullopt;
-  return FrameTime{count_at(duration, "total"),
-                   FrameTime::Range{count_at(duration, "shortest"), count_at(duration, "longest")}};
+std::string called_function(const LibraryCall& call) {
+  if (!call.function.empty() && call.library == "oneDNN") return std::string(kOneDnnEntry);
+  return call.function;
 }
 
 }  // namespace
 
-void LibraryCalls::add_calls(const ReportPath& path, Frame& frame, nlohmann::json& detail,
+void LibraryCalls::add_calls(const ReportPath& path, Frame& frame, Detail& detail,
                              std::vector<std::uint32_t>& order) const {
   std::vector<OpTally> tallies;
   std::vector<std::uint32_t> of;                          // For each tally, its path in the trace.
@@ -66,9 +55,9 @@ void LibraryCalls::add_calls(const ReportPath& path, Frame& frame, nlohmann::jso
   });
   if (tallies.empty()) return;
   CallDetails::Calls calls = calls_.of(frame.name, tallies);
-  if (!calls.calls.empty()) detail["calls"] = std::move(calls.calls);
-  if (calls.reads_device) detail["reads_device_memory"] = true;
-  add_kernel_frames(std::move(calls.launches), of, frame, order);
+  detail.calls = std::move(calls.calls);
+  detail.reads_device_memory = calls.reads_device;
+  add_kernel_frames(std::move(calls.kernels), of, frame, order);
   for (CallDetails::Failed& failed : calls.failed) {
     frame.children.push_back(make_failed_frame(std::move(failed)));
     order.push_back(path.traced);
@@ -87,44 +76,52 @@ void LibraryCalls::add_work(const ReportPath& path, Frame& frame,
   });
   if (tallies.empty()) return;
   CallDetails::Calls work = calls_.of(tallies);
-  for (nlohmann::json& call : work.calls) frame.detail.edit()["calls"].push_back(std::move(call));
-  if (left_out != 0) frame.detail.edit()["device_work_left_out"] = left_out;
-  add_kernel_frames(std::move(work.launches), of, frame, order);
+  if (!work.calls.empty() || left_out != 0) {
+    Detail& detail = frame.detail.edit();
+    std::ranges::move(work.calls, std::back_inserter(detail.calls));
+    detail.device_work_left_out = left_out;
+  }
+  add_kernel_frames(std::move(work.kernels), of, frame, order);
 }
 
 // `of` has the path in the trace for each tally.
-void LibraryCalls::add_kernel_frames(std::vector<CallDetails::Launch> launches,
+void LibraryCalls::add_kernel_frames(std::vector<CallDetails::Kernel> kernels,
                                      const std::vector<std::uint32_t>& of, Frame& frame,
                                      std::vector<std::uint32_t>& order) const {
-  for (CallDetails::Launch& launch : launches) {
-    order.push_back(of[launch.first]);
-    frame.children.push_back(make_kernel_frame(std::move(launch)));
+  for (CallDetails::Kernel& kernel : kernels) {
+    order.push_back(of[kernel.first]);
+    frame.children.push_back(make_kernel_frame(std::move(kernel)));
   }
 }
 
-Frame LibraryCalls::make_kernel_frame(CallDetails::Launch launch) const {
+Frame LibraryCalls::make_kernel_frame(CallDetails::Kernel kernel) const {
   Frame frame;
   frame.layer = Layer::device;
-  frame.name = qualified_name(launch.symbol);
-  frame.calls = launch.calls;
-  frame.detail = std::move(launch.detail);
-  if (times_) frame.time = duration_of(frame);
+  frame.name = qualified_name(kernel.symbol);
+  frame.calls = kernel.calls;
+  if (times_ && kernel.duration)
+    frame.time = FrameTime{kernel.duration->total,
+                           FrameTime::Range{kernel.duration->shortest, kernel.duration->longest}};
+  Detail detail;
+  detail.launches = std::move(kernel.launches);
+  detail.duration = kernel.duration;
+  frame.detail = std::move(detail);
   frame.source = functions_.definition_of(
-      {canonical_symbol(launch.symbol), source_file_of(launch.symbol, {}), "libtorch_cuda.so"});
-  frame.symbol = std::move(launch.symbol);
+      {canonical_symbol(kernel.symbol), source_file_of(kernel.symbol, {}), "libtorch_cuda.so"});
+  frame.symbol = std::move(kernel.symbol);
   return frame;
 }
 
 bool LibraryCalls::hand_down_calls(const ReportPath& path, Frame& frame) {
-  if (!frame.detail.is_object() || !frame.detail.contains("calls")) return false;
-  nlohmann::json detail = frame.detail.get();
-  nlohmann::json kept = nlohmann::json::array();
+  if (frame.detail->calls.empty()) return false;
+  Detail& detail = frame.detail.edit();
+  std::vector<LibraryCall> kept;
   std::unordered_map<std::string_view, std::vector<std::size_t>> children;  // Indexes, by name.
   for (std::size_t i = 0; i < frame.children.size(); ++i)
     children[frame.children[i].name].push_back(i);
   std::vector<Frame> made;
   std::unordered_map<std::string, std::size_t> places;  // Index in `made`, by name.
-  for (nlohmann::json& call : detail["calls"]) {
+  for (LibraryCall& call : detail.calls) {
     const std::string name = called_function(call);
     const auto found = children.find(name);
     const std::size_t callees = found == children.end() ? 0 : found->second.size();
@@ -136,18 +133,16 @@ bool LibraryCalls::hand_down_calls(const ReportPath& path, Frame& frame) {
         callees == 1 ? std::pair(places.end(), false) : places.emplace(name, made.size());
     if (added) made.push_back(make_called_frame(path, frame, name));
     Frame& callee = callees == 1 ? frame.children[found->second.front()] : made[place->second];
-    if (callees == 0) callee.calls += count_at(call, "calls");
-    if (text_at(call, "call") == name) call.erase("call");
-    callee.detail.edit()["calls"].push_back(std::move(call));
+    if (callees == 0) callee.calls += call.calls;
+    if (call.function == name) call.function.clear();
+    callee.detail.edit().calls.push_back(std::move(call));
   }
   // Their own kernels, if any, are children of this frame.
   const auto kernels = std::ranges::find(frame.children, Layer::device, &Frame::layer);
   frame.children.insert(kernels, std::make_move_iterator(made.begin()),
                         std::make_move_iterator(made.end()));
-  detail["calls"] = std::move(kept);
-  if (detail["calls"].empty()) detail.erase("calls");
-  frame.detail = {};
-  if (!detail.empty()) frame.detail = std::move(detail);
+  detail.calls = std::move(kept);
+  if (detail == Detail()) frame.detail = {};
   return true;
 }
 
@@ -161,7 +156,7 @@ Frame LibraryCalls::make_called_frame(const ReportPath& path, const Frame& calle
   frame.calls = 0;
   frame.thread = caller.thread;
   if (const std::string_view library = library_name(name); !library.empty())
-    frame.detail.edit()["library"] = library;
+    frame.detail.edit().library = library;
   if (!call_lines_ || path.kind != PathKind::function || path.what == kNone) return frame;
   if (const std::vector<SourceLocation> lines =
           call_lines_->find(functions_[path.what].indexed, {.symbol = canonical_symbol(name)});

@@ -29,7 +29,7 @@ class LibraryCalls {
   /// Adds the library calls of the path and of the paths folded into it to `detail`, and the
   /// kernels that they launched to the frame's children. `order` gets the trace's path of each
   /// child added.
-  void add_calls(const ReportPath& path, Frame& frame, nlohmann::json& detail,
+  void add_calls(const ReportPath& path, Frame& frame, Detail& detail,
                  std::vector<std::uint32_t>& order) const;
 
   /// Adds the work that devices did for the path and for the paths folded into it. `order` gets the
@@ -44,10 +44,10 @@ class LibraryCalls {
   bool hand_down_calls(const ReportPath& path, Frame& frame);
 
  private:
-  void add_kernel_frames(std::vector<CallDetails::Launch> launches,
+  void add_kernel_frames(std::vector<CallDetails::Kernel> kernels,
                          const std::vector<std::uint32_t>& of, Frame& frame,
                          std::vector<std::uint32_t>& order) const;
-  Frame make_kernel_frame(CallDetails::Launch launch) const;
+  Frame make_kernel_frame(CallDetails::Kernel kernel) const;
   Frame make_called_frame(const ReportPath& path, const Frame& caller, const std::string& name);
 
   const Trace& trace_;

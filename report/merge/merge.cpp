@@ -12,6 +12,7 @@
 
 #include "indexer/store/source_link.h"
 #include "platform/error.h"
+#include "platform/text/json_fields.h"
 #include "report/compiled/compilations.h"
 #include "report/compiled/compiler_frames.h"
 #include "report/compiled/triton_kernels.h"
@@ -26,52 +27,41 @@
 #include "report/merge/report_path.h"
 #include "report/merge/timeline.h"
 #include "report/merge/traced_functions.h"
-#include "report/model/json_fields.h"
 #include "report/model/shortfalls.h"
 
 namespace optrace {
 namespace {
 
-// Returns the keys that the report's format requires; null for those that the trace doesn't have.
-nlohmann::json describe_torch(const nlohmann::json& traced) {
-  nlohmann::json torch;
-  for (const char* const key : {"version", "git_version", "cuda"}) {
-    const std::string text = text_at(traced, key);
-    torch[key] = text.empty() ? nlohmann::json() : nlohmann::json(text);
-  }
-  const auto debug = traced.find("debug");
-  torch["debug"] = debug != traced.end() && debug->is_boolean() ? *debug : nlohmann::json();
+TorchBuild torch_build_of(const nlohmann::json& traced) {
+  TorchBuild torch{text_at(traced, "version"), text_at(traced, "git_version"),
+                   text_at(traced, "cuda"), std::nullopt};
+  if (const nlohmann::json& debug = value_at(traced, "debug"); debug.is_boolean())
+    torch.debug = debug.get<bool>();
   return torch;
 }
 
-// Returns the emulated device in the report's format; null if nothing was emulated.
-nlohmann::json describe_dry_run(const nlohmann::json& dry_run) {
-  if (text_at(dry_run, "arch").empty()) return {};
-  return {{"arch", text_at(dry_run, "arch")},
-          {"gpu_model", text_at(dry_run, "gpu_model")},
-          {"devices", count_at(dry_run, "devices")}};
+std::optional<EmulatedDevice> emulated_device_of(const nlohmann::json& dry_run) {
+  if (text_at(dry_run, "arch").empty()) return std::nullopt;
+  return EmulatedDevice{text_at(dry_run, "arch"), text_at(dry_run, "gpu_model"),
+                        count_at(dry_run, "devices")};
 }
 
-// Returns the steps that were to be recorded; null if all were.
-nlohmann::json describe_steps(const nlohmann::json& steps) {
-  if (count_at(steps, "first") == 0) return {};
-  nlohmann::json described = {{"first", count_at(steps, "first")},
-                              {"count", count_at(steps, "count")},
-                              {"ended_after", nlohmann::json()}};
-  if (const auto end = steps.find("ended_after"); end != steps.end() && end->is_number_unsigned())
-    described["ended_after"] = *end;
-  return described;
+// Returns the steps that were to be recorded; nothing if all were.
+std::optional<RecordedSteps> recorded_steps_of(const nlohmann::json& steps) {
+  if (count_at(steps, "first") == 0) return std::nullopt;
+  return RecordedSteps{count_at(steps, "first"), count_at(steps, "count"),
+                       number_at(steps, "ended_after")};
 }
 
 // Returns the report without its frames.
 Report describe_recording(const Trace& trace) {
   Report report;
   report.meta = trace.meta;
-  report.torch = describe_torch(object_at(trace.meta, "torch"));
+  report.torch = torch_build_of(object_at(trace.meta, "torch"));
   report.device = text_at(trace.meta, "device");
   if (report.device != "cuda") report.device = "cpu";
-  report.dry_run = describe_dry_run(object_at(trace.meta, "dry_run"));
-  report.steps = describe_steps(object_at(trace.meta, "steps"));
+  report.dry_run = emulated_device_of(object_at(trace.meta, "dry_run"));
+  report.steps = recorded_steps_of(object_at(trace.meta, "steps"));
   for (const ThreadRecord& thread : trace.threads)
     if (thread.id != 0) ++report.threads;
   report.statistics = trace.statistics;
@@ -127,8 +117,8 @@ Trace with_paths_of(const CountedTimeline& counted, const Trace& trace) {
 Report merge_paths(const Trace& trace, const Index* index, const MergeOptions& options,
                    std::vector<std::uint32_t>& numbers) {
   Report report = describe_recording(trace);
-  const std::string version = text_at(report.torch, "version");
-  const std::string git_version = text_at(report.torch, "git_version");
+  const std::string& version = report.torch.version;
+  const std::string& git_version = report.torch.git_version;
   SourceLink native_links;
   if (index != nullptr) {
     report.source_version = index->torch_version();

@@ -6,9 +6,8 @@
 #include <unordered_set>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
-#include "report/model/report_reader.h"
+#include "report/merge/field_hash.h"
+#include "report/model/frame.h"
 
 namespace optrace {
 
@@ -18,9 +17,9 @@ namespace optrace {
 class SharedParts {
  public:
   // Each returns the first of all equal values that were given.
-  SharedJson detail(SharedJson detail) {
+  Shared<Detail> detail(Shared<Detail> detail) {
     if (!detail.has_value() || kept_.contains(&*detail)) return detail;
-    const SharedJson& first = *details_.insert(std::move(detail)).first;
+    const Shared<Detail>& first = *details_.insert(std::move(detail)).first;
     kept_.insert(&*first);
     return first;
   }
@@ -30,9 +29,7 @@ class SharedParts {
 
  private:
   struct Hash {
-    std::size_t operator()(const SharedJson& detail) const {
-      return std::hash<nlohmann::json>()(*detail);
-    }
+    std::size_t operator()(const Shared<Detail>& detail) const { return FieldHash::of(*detail); }
     std::size_t operator()(const Shared<FrameSource>& source) const {
       const std::size_t lines = source->line * 31U + source->call_line.value_or(0);
       return std::hash<std::string>()(source->file) * 31U + lines;
@@ -45,8 +42,8 @@ class SharedParts {
     }
   };
 
-  std::unordered_set<SharedJson, Hash, IsEqual> details_;
-  std::unordered_set<const nlohmann::json*> kept_;  // Those in details_.
+  std::unordered_set<Shared<Detail>, Hash, IsEqual> details_;
+  std::unordered_set<const Detail*> kept_;  // Those in details_.
   std::unordered_set<Shared<FrameSource>, Hash, IsEqual> sources_;
 };
 

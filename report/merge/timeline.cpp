@@ -4,16 +4,14 @@
 #include <cstddef>
 #include <map>
 #include <optional>
-#include <string>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
-#include "platform/text/json_reader.h"
-#include "pytorch/symbols/symbol_name.h"
-#include "report/model/json_fields.h"
+#include "platform/text/json_fields.h"
+#include "report/merge/recorded_work.h"
 #include "tracer/trace/recording.h"
 
 namespace optrace {
@@ -93,18 +91,11 @@ class WorkReader {
   }
 
   Kind read_kind(std::uint32_t record) {
-    nlohmann::json described = read_json(trace_.op_records[record]);
-    if (!described.is_object() || !described.contains("stream")) return {};
-    std::string name = text_at(described, "kind");
-    if (name == "kernel") name = qualified_name(text_at(described, "kernel"));
-    if (const std::string direction = text_at(described, "direction"); !direction.empty())
-      name += " " + direction;
-    const Kind kind{static_cast<std::uint32_t>(timeline_.work_kinds.size()),
-                    count_at(described, "device"), count_at(described, "stream")};
-    for (const char* const shown : {"kind", "kernel", "stream", "device", "call"})
-      described.erase(shown);
-    timeline_.work_kinds.push_back({std::move(name), std::move(described)});
-    return kind;
+    std::optional<RecordedWork> work = recorded_work(trace_.op_records[record]);
+    if (!work) return {};
+    const auto number = static_cast<std::uint32_t>(timeline_.work_kinds.size());
+    timeline_.work_kinds.push_back(std::move(work->kind));
+    return {number, work->device, work->stream};
   }
 
   void put_on_lanes() {
@@ -160,11 +151,6 @@ std::vector<Timeline::Arrow> backward_arrows(const Trace& trace) {
   return arrows;
 }
 
-std::optional<std::uint64_t> number_if_any(const nlohmann::json& object, const char* key) {
-  if (!object.contains(key) || !object[key].is_number_unsigned()) return std::nullopt;
-  return object[key].get<std::uint64_t>();
-}
-
 }  // namespace
 
 bool has_timeline(const Trace& trace) {
@@ -185,8 +171,8 @@ Timeline timeline_of(const Trace& trace, const CountedTimeline& counted,
   Timeline timeline;
   const nlohmann::json& process = object_at(trace.meta, "process");
   timeline.process =
-      number_if_any(process, "id").value_or(trace.threads.empty() ? 0 : trace.threads[0].id);
-  timeline.rank = number_if_any(process, "rank");
+      number_at(process, "id").value_or(trace.threads.empty() ? 0 : trace.threads[0].id);
+  timeline.rank = number_at(process, "rank");
   timeline.start_unix_ns = count_at(trace.meta, "start_unix_ns");
   for (std::size_t i = 0; i < trace.threads.size(); ++i) {
     Timeline::Thread& thread = timeline.threads.emplace_back();

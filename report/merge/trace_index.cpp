@@ -1,7 +1,7 @@
 #include "report/merge/trace_index.h"
 
 #include "indexer/store/index_catalogue.h"
-#include "report/model/json_fields.h"
+#include "platform/text/json_fields.h"
 
 namespace optrace {
 

@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "platform/text/json_fields.h"
 #include "pytorch/functions/dispatcher_steps.h"
 #include "pytorch/functions/function_roles.h"
 #include "pytorch/symbols/symbol_key.h"
 #include "pytorch/symbols/symbol_name.h"
-#include "report/model/json_fields.h"
 
 namespace optrace {
 

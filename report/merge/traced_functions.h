@@ -10,6 +10,7 @@
 #include "indexer/store/index_store.h"
 #include "indexer/store/source_link.h"
 #include "lookup/decisions/decision_functions.h"
+#include "pytorch/functions/dispatcher_steps.h"
 #include "pytorch/functions/layers.h"
 #include "report/compiled/generated_code.h"
 #include "report/merge/call_lines.h"

@@ -8,7 +8,6 @@
 #include "platform/text/printable_text.h"
 #include "present/line_text.h"
 #include "pytorch/symbols/symbol_name.h"
-#include "report/model/json_fields.h"
 
 namespace optrace {
 namespace {
@@ -31,14 +30,14 @@ std::string short_python_name(const std::string& name) {
 }  // namespace
 
 std::string frame_name(const Frame& frame) {
-  if (!text_at(frame.detail, "step").empty()) return printable(frame.op.value_or(frame.name));
+  if (frame.detail->dispatch) return printable(frame.op.value_or(frame.name));
   return printable(is_python(frame.layer) ? short_python_name(frame.name) : short_name(frame.name));
 }
 
 std::string frame_label(const Frame& frame) {
-  const std::string step = text_at(frame.detail, "step");
-  return step.empty() ? frame_name(frame)
-                      : fmt::format("{} ({})", frame_name(frame), printable(step));
+  const Shared<DispatchDetail>& dispatch = frame.detail->dispatch;
+  return dispatch ? fmt::format("{} ({})", frame_name(frame), name_of(dispatch->step))
+                  : frame_name(frame);
 }
 
 std::string place_text(const FrameSource& source) {

@@ -12,10 +12,10 @@
 #include "platform/error.h"
 #include "platform/process/child_process.h"
 #include "platform/text/glob.h"
+#include "platform/text/json_fields.h"
 #include "pytorch/names/name_patterns.h"
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
-#include "report/model/json_fields.h"
 #include "report/model/walk_frames.h"
 
 namespace optrace {
@@ -74,7 +74,7 @@ class Target {
 };
 
 bool is_call_of(const Frame& frame, const std::string& pattern) {
-  return frame.op && text_at(frame.detail, "step") == "call" && names_op(pattern, *frame.op);
+  return frame.op && is_call(frame) && names_op(pattern, *frame.op);
 }
 
 // Sets the total of a frame with a time. The shortest and longest call are those of other frames.

@@ -1,9 +1,6 @@
 #include "report/model/own_code.h"
 
-#include <nlohmann/json.hpp>
-
 #include "pytorch/functions/layers.h"
-#include "report/model/json_fields.h"
 
 namespace optrace {
 namespace {
@@ -12,7 +9,7 @@ namespace {
 bool is_own(const Frame& frame) {
   return frame.layer == Layer::python && frame.source && !frame.source->file.empty() &&
          frame.source->line != 0 && !frame.source->file.starts_with("torch/") &&
-         !frame.detail.contains("generated");
+         !frame.detail->generated;
 }
 
 // Returns true for code of the interpreter's library or of an installed package.
@@ -27,15 +24,15 @@ bool is_program_code(const Frame& frame) {
   return is_own(frame) && !is_installed(frame);
 }
 
-const nlohmann::json* origin_of(const Frame& frame) {
-  const nlohmann::json* last = nullptr;
-  for (const nlohmann::json& origin : list_at(frame.detail, "origins"))
-    if (count_at(origin, "line") != 0) last = &origin;
+const Origin* origin_of(const Frame& frame) {
+  const Origin* last = nullptr;
+  for (const Origin& origin : frame.detail->origins)
+    if (origin.line != 0) last = &origin;
   return last;
 }
 
 bool is_generated_kernel(const Frame& frame) {
-  return frame.layer == Layer::kernel && !list_at(frame.detail, "origins").empty();
+  return frame.layer == Layer::kernel && !frame.detail->origins.empty();
 }
 
 std::size_t own_place(const std::vector<const Frame*>& path, std::size_t above) {

@@ -12,9 +12,9 @@ namespace optrace {
 /// package's.
 bool is_program_code(const Frame& frame);
 
-/// Returns the line of the program that torch.compile generated the frame's call for, an object
-/// with `file` and `line`; null for other frames. Of several lines that were fused, it is the last.
-const nlohmann::json* origin_of(const Frame& frame);
+/// Returns the line of the program that torch.compile generated the frame's call for; null for
+/// other frames. Of several lines that were fused, it is the last.
+const Origin* origin_of(const Frame& frame);
 
 /// Returns true for a kernel that torch.compile generated. No op calls it.
 bool is_generated_kernel(const Frame& frame);

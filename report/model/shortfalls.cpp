@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "report/model/json_fields.h"
+#include "platform/text/json_fields.h"
 
 namespace optrace {
 namespace {
@@ -157,14 +157,6 @@ bool may_hide_differences(const std::vector<Shortfall>& shortfalls) {
     return effect != ShortfallEffect::callers && effect != ShortfallEffect::timeline &&
            effect != ShortfallEffect::details;
   });
-}
-
-nlohmann::json shortfalls_json(const std::vector<Shortfall>& shortfalls) {
-  nlohmann::json list = nlohmann::json::array();
-  for (const Shortfall& shortfall : shortfalls)
-    list.push_back(
-        {{"kind", shortfall.kind}, {"count", shortfall.count}, {"what", sentence_of(shortfall)}});
-  return list;
 }
 
 }  // namespace optrace

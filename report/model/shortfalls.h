@@ -5,8 +5,6 @@
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "report/model/report_reader.h"
 #include "tracer/trace/trace.h"
 
@@ -54,8 +52,5 @@ std::vector<std::string> shortfall_warnings(const std::vector<Shortfall>& shortf
 /// Returns true if one of these can hide differences, so that a comparison without differences is
 /// not conclusive.
 bool may_hide_differences(const std::vector<Shortfall>& shortfalls);
-
-/// Returns a list of {"kind", "count", "what"}.
-nlohmann::json shortfalls_json(const std::vector<Shortfall>& shortfalls);
 
 }  // namespace optrace

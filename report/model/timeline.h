@@ -3,9 +3,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include "pytorch/values/library_call.h"
 
 namespace optrace {
 
@@ -27,7 +28,8 @@ struct Timeline {
   /// A kind of work of a device: a kernel with its grid, a copy.
   struct WorkKind {
     std::string name;
-    nlohmann::json details;  ///< An object.
+    /// The kernel's launch, or the copy or fill.
+    std::variant<Launch, LibraryCall> details;
   };
 
   struct Work {

@@ -5,11 +5,8 @@
 #include <map>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
-#include "report/model/json_fields.h"
 #include "report/model/walk_frames.h"
 
 namespace optrace {
@@ -26,15 +23,12 @@ void add(const Frame& frame, const std::string& library, std::uint64_t took, Fun
 }
 
 void add_copies(const Frame& frame, std::map<std::string, CopyUsage>& copies) {
-  if (!frame.detail.is_object()) return;
-  const auto calls = frame.detail.find("calls");
-  if (calls == frame.detail.end() || !calls->is_array()) return;
-  for (const nlohmann::json& call : *calls) {
-    if (text_at(call, "kind") != "copy") continue;
-    CopyUsage& usage = copies[text_at(call, "direction")];
-    usage.direction = text_at(call, "direction");
-    usage.calls += count_at(call, "calls");
-    usage.bytes += count_at(call, "calls") * count_at(call, "bytes");
+  for (const LibraryCall& call : frame.detail->calls) {
+    if (call.kind != "copy") continue;
+    CopyUsage& usage = copies[call.direction];
+    usage.direction = call.direction;
+    usage.calls += call.calls;
+    usage.bytes += call.calls * call.bytes.value_or(0);
   }
 }
 
@@ -57,7 +51,7 @@ LibraryUsage library_usage(const Report& report) {
     add_copies(frame, copies);
     if (frame.layer == Layer::device) add(frame, "", own_time(frame), kernels);
     if (frame.layer == Layer::library && !in_library)
-      add(frame, text_at(frame.detail, "library"), total_time(frame), functions);
+      add(frame, frame.detail->library, total_time(frame), functions);
     return in_library || frame.layer == Layer::library;
   });
   LibraryUsage usage{sorted(std::move(functions)), sorted(std::move(kernels)), {}};

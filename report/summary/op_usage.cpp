@@ -8,11 +8,11 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/ranges.h>
 
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
-#include "report/model/json_fields.h"
+#include "report/model/op_call.h"
 #include "report/model/own_code.h"
 #include "report/model/walk_frames.h"
 
@@ -21,56 +21,31 @@ namespace {
 
 // Adds a tensor to a list of inputs: its shape, after its dtype if that of the input before
 // differs.
-void add_tensor(const nlohmann::json& tensor, std::string& dtype, std::string& text) {
+void add_tensor(const TensorFacts& tensor, std::string& dtype, std::string& text) {
   if (!text.empty()) text += ", ";
-  if (const std::string own = text_at(tensor, "dtype"); own != dtype) {
-    text += own + ' ';
-    dtype = own;
+  if (tensor.dtype != dtype) {
+    text += tensor.dtype + ' ';
+    dtype = tensor.dtype;
   }
-  const auto shape = tensor.find("shape");
-  if (shape == tensor.end() || !shape->is_array()) {
+  if (!tensor.shape)
     text += '?';
-    return;
-  }
-  if (shape->empty()) text += "scalar";
-  for (const nlohmann::json& size : *shape)
-    text += fmt::format("{}{}", &size == &shape->front() ? "" : "×", size.dump());
+  else if (tensor.shape->empty())
+    text += "scalar";
+  else
+    text += fmt::format("{}", fmt::join(*tensor.shape, "×"));
 }
 
-// Returns the tensors among an op's arguments: `float32 8×64×128, 128`.
-std::string inputs_of(const nlohmann::json& call) {
+// Returns the tensors among the arguments of an op's calls: `float32 8×64×128, 128`.
+std::string inputs_of(const OpCalls& calls) {
   std::string text, dtype;
-  const auto arguments = call.find("arguments");
-  if (arguments == call.end() || !arguments->is_array()) return text;
-  const auto add = [&](const nlohmann::json& value) {
-    if (const nlohmann::json& tensor = object_at(value, "tensor"); !tensor.empty())
-      add_tensor(tensor, dtype, text);
-  };
-  for (const nlohmann::json& argument : *arguments) {
-    if (!argument.is_object()) continue;
-    const auto value = argument.find("value");
-    if (value == argument.end()) continue;
-    if (value->is_array())
-      for (const nlohmann::json& element : *value) add(element);
-    else
-      add(*value);
-  }
+  for (const TensorFacts* const tensor : tensors_in(calls)) add_tensor(*tensor, dtype, text);
   return text;
 }
 
 void add_inputs(const Frame& frame, OpUsage& usage) {
-  if (!frame.detail.is_object()) return;
-  const auto variants = frame.detail.find("variants");
-  if (variants == frame.detail.end() || !variants->is_array()) {
-    if (const std::string inputs = inputs_of(frame.detail); !inputs.empty())
-      usage.inputs[inputs] += frame.calls;
-    return;
-  }
-  for (const nlohmann::json& variant : *variants) {
-    if (!variant.is_object()) continue;
-    if (const std::string inputs = inputs_of(variant); !inputs.empty())
-      usage.inputs[inputs] += count_at(variant, "calls");
-  }
+  for (const OpCalls& kind : op_calls(frame))
+    if (const std::string inputs = inputs_of(kind); !inputs.empty())
+      usage.inputs[inputs] += kind.calls;
 }
 
 bool is_work(Layer layer) {
@@ -111,7 +86,7 @@ std::vector<OpUsage> op_usage(const Report& report) {
       usage.total += total_time(frame);
       return around.size();
     }
-    if (op.empty() || text_at(frame.detail, "step") != "call") {
+    if (op.empty() || !is_op_call(frame)) {
       if (is_work(frame.layer) && caller != nullptr)
         caller->work[frame_name(frame)] += own_time(frame);
       return around.size();

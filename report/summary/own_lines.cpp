@@ -5,11 +5,9 @@
 #include <functional>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
-#include "report/model/json_fields.h"
+#include "report/model/op_call.h"
 #include "report/model/own_code.h"
 #include "report/model/walk_frames.h"
 
@@ -20,17 +18,16 @@ using LinesByPlace = std::map<std::pair<std::string, std::uint32_t>, OwnLine>;
 
 // Returns the line of the program that leads to the last frame of `path`. For calls that
 // torch.compile generated, it is the line that they come from.
-OwnLine& line_of(const std::vector<const Frame*>& path, std::size_t own,
-                 const nlohmann::json* origin, LinesByPlace& lines) {
+OwnLine& line_of(const std::vector<const Frame*>& path, std::size_t own, const Origin* origin,
+                 LinesByPlace& lines) {
   const FrameSource* const source = source_at(path, own);
   std::string file = source == nullptr ? "" : source->file;
   std::uint32_t number = source == nullptr ? 0 : calling_line(path, own);
   std::string function = source == nullptr ? "" : frame_name(*path[own]);
   if (origin != nullptr) {
-    const std::string from = text_at(*origin, "file");
-    if (from != file) function.clear();
-    file = from;
-    number = static_cast<std::uint32_t>(count_at(*origin, "line"));
+    if (origin->file != file) function.clear();
+    file = origin->file;
+    number = origin->line;
   }
   OwnLine& line = lines[{file, number}];
   line.file = file;
@@ -46,7 +43,7 @@ std::vector<OwnLine> own_lines(const Report& report) {
     std::size_t depth = 0;
     std::size_t own = kNoneOwn;  // See own_place().
     bool in_op = false;
-    const nlohmann::json* origin = nullptr;  // See origin_of(); of the frame or the nearest above.
+    const Origin* origin = nullptr;  // See origin_of(); of the frame or the nearest above.
   };
   LinesByPlace lines;
   std::vector<const Frame*> path;
@@ -54,8 +51,8 @@ std::vector<OwnLine> own_lines(const Report& report) {
     path.resize(above.depth);
     path.push_back(&frame);
     const std::size_t own = own_place(path, above.own);
-    const bool is_op = frame.op && text_at(frame.detail, "step") == "call";
-    const nlohmann::json* origin = is_backward(frame) ? nullptr : origin_of(frame);
+    const bool is_op = frame.op && is_op_call(frame);
+    const Origin* origin = is_backward(frame) ? nullptr : origin_of(frame);
     if (origin == nullptr && !is_backward(frame)) origin = above.origin;
     const bool is_work = is_op || is_generated_kernel(frame);
     if (is_backward(frame) || (is_work && !above.in_op)) {

@@ -6,8 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include "report/model/detail.h"
 #include "report/tensors/tensor_journal.h"
 #include "tracer/trace/trace.h"
 
@@ -18,9 +17,9 @@ class TensorDetails {
  public:
   explicit TensorDetails(const Trace& trace);
 
-  /// Returns the key `tensors` of a dispatcher frame's detail (docs/report-format.md) for the first
-  /// call with this op record; null if the trace has no journal or the call is not in it.
-  nlohmann::json of(std::uint32_t record) const;
+  /// Returns where the tensors of the first call with this op record are; nothing if the trace has
+  /// no journal or the call is not in it.
+  std::optional<StoredTensors> of(std::uint32_t record) const;
 
  private:
   std::optional<TensorJournal> journal_;
@@ -28,7 +27,7 @@ class TensorDetails {
 };
 
 /// Returns the lines below a frame in a tree: "self: 3×4 float32 cpu, storage #1 +0", "result: 4×3
-/// float32 cpu, storage #1 +0, view of self". Empty if the detail has no tensors.
-std::vector<std::string> tensor_lines(const nlohmann::json& detail);
+/// float32 cpu, storage #1 +0, view of self".
+std::vector<std::string> tensor_lines(const StoredTensors& tensors);
 
 }  // namespace optrace

@@ -10,8 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include "report/model/detail.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {
@@ -20,20 +19,6 @@ namespace optrace {
 struct ProgramLine {
   std::string file;
   std::uint64_t line = 0;
-};
-
-/// A tensor as it was at the begin or at the end of a call.
-struct JournalTensor {
-  std::string name;               ///< Of the argument; empty for a result.
-  nlohmann::json shape, strides;  ///< Lists of numbers, or null if unknown.
-  std::string dtype, device;      ///< Empty if unknown.
-  std::uint64_t version = 0;      ///< The version counter.
-  std::uint64_t storage = 0;      ///< The number of its storage; 0: none, or unknown.
-  std::int64_t offset = 0;        ///< In elements.
-  bool requires_grad = false;
-  bool written = false;  ///< The op writes to this argument.
-  std::string relation;  ///< Of a result: "fresh", "view", "alias", or empty.
-  std::string of;        ///< The argument that it is a view or an alias of.
 };
 
 /// A call of an op, or an autograd node that ran.
@@ -47,7 +32,7 @@ struct JournalCall {
   bool is_node = false;
   std::string name;  ///< `aten::add.Tensor`, `AddBackward0`.
   ProgramLine line;  ///< Only for a call outside of all others.
-  std::vector<JournalTensor> arguments, results;
+  std::vector<StoredTensor> arguments, results;
 };
 
 /// A storage, from when it was first seen to its end.
@@ -74,7 +59,7 @@ struct JournalVariable {
   std::uint64_t after = 0;     ///< The last call that ended before this was seen.
   std::uint64_t identity = 0;  ///< The number of the tensor. No two tensors have the same.
   bool bound = false;          ///< It refers to a tensor.
-  JournalTensor tensor;
+  StoredTensor tensor;
 };
 
 /// The largest sum of the sizes of the storages that a device had at one time.
@@ -123,10 +108,6 @@ struct TensorCopy {
 std::vector<TensorCopy> copies_of(const TensorJournal& journal, const JournalCall& call);
 
 /// Returns `3×4 float32 cpu, storage #1 +0`.
-std::string tensor_text(const JournalTensor& tensor);
-
-/// The tensor in a report's JSON (docs/report-format.md), and back. The input is untrusted.
-nlohmann::json tensor_json(const JournalTensor& tensor);
-JournalTensor tensor_of(const nlohmann::json& object);
+std::string tensor_text(const StoredTensor& tensor);
 
 }  // namespace optrace

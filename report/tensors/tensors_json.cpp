@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/text/json_writer.h"
+#include "report/json/write_detail_json.h"
 #include "report/tensors/tensors_output.h"
 
 namespace optrace {
@@ -34,6 +35,12 @@ Json list_of(const std::vector<ReasonedCopy>& copies) {
   return list;
 }
 
+Json list_of(const std::vector<StoredTensor>& tensors) {
+  Json list = Json::array();
+  for (const StoredTensor& tensor : tensors) list.push_back(to_json(tensor));
+  return list;
+}
+
 Json story_json(const VariableStory& story) {
   const JournalVariable& variable = *story.variable;
   Json shared = Json::array();
@@ -44,12 +51,8 @@ Json story_json(const VariableStory& story) {
   Json steps = Json::array();
   for (const StoryStep& step : story.steps) {
     Json object = line_json(step.call);
-    object["arguments"] = Json::array();
-    for (const JournalTensor& one : step.call->arguments)
-      object["arguments"].push_back(tensor_json(one));
-    object["results"] = Json::array();
-    for (const JournalTensor& one : step.call->results)
-      object["results"].push_back(tensor_json(one));
+    object["arguments"] = list_of(step.call->arguments);
+    object["results"] = list_of(step.call->results);
     object["copies"] = list_of(step.copies);
     steps.push_back(std::move(object));
   }
@@ -57,7 +60,7 @@ Json story_json(const VariableStory& story) {
           {"function", variable.function.empty() ? Json() : Json(variable.function)},
           {"file", variable.file},
           {"identity", variable.identity},
-          {"tensor", tensor_json(variable.tensor)},
+          {"tensor", to_json(variable.tensor)},
           {"at_end", story.at_end},
           {"shared_with", std::move(shared)},
           {"copied_from", list_of(story.copied_from)},

@@ -110,7 +110,7 @@ class TensorsText {
 
   void tell(const VariableStory& story) {
     const JournalVariable& variable = *story.variable;
-    const JournalTensor& tensor = variable.tensor;
+    const StoredTensor& tensor = variable.tensor;
     title(printable(fmt::format("{}: {}", full_name(variable), tensor_text(tensor))));
     if (tensor.storage == 0) {
       field("memory", "it has no storage, as tensors that are not strided");
@@ -165,17 +165,18 @@ class TensorsText {
 
   static std::string effect_text(const StoryStep& step) {
     std::vector<std::string> parts;
-    for (const JournalTensor& argument : step.call->arguments)
+    for (const StoredTensor& argument : step.call->arguments)
       if (argument.written)
         parts.push_back(fmt::format("writes to {}, storage #{}", argument.name, argument.storage));
-    for (const JournalTensor& result : step.call->results) {
-      if (result.relation == "alias") {
-        const bool written = std::ranges::any_of(step.call->arguments, &JournalTensor::written);
+    for (const StoredTensor& result : step.call->results) {
+      if (result.relation == ResultRelation::alias) {
+        const bool written = std::ranges::any_of(step.call->arguments, &StoredTensor::written);
         if (!written) parts.push_back(fmt::format("returns {} itself", result.of));
-      } else if (result.relation == "view") {
+      } else if (result.relation == ResultRelation::view) {
         parts.push_back(fmt::format("view of {}: {}", result.of, tensor_text(result)));
       } else {
-        parts.push_back(fmt::format("{}: {}", result.relation == "fresh" ? "new" : "result",
+        parts.push_back(fmt::format("{}: {}",
+                                    result.relation == ResultRelation::fresh ? "new" : "result",
                                     tensor_text(result)));
       }
     }

@@ -30,11 +30,9 @@ ReasonedCopy reasoned(const TensorJournal& journal, const TensorCopy& copy) {
 
 // Returns true if one of the tensors that the call returns or writes to is in one of the storages.
 bool touches(const JournalCall& call, const std::set<std::uint64_t>& storages) {
-  const auto inside = [&](const JournalTensor& tensor) {
-    return storages.contains(tensor.storage);
-  };
+  const auto inside = [&](const StoredTensor& tensor) { return storages.contains(tensor.storage); };
   return std::ranges::any_of(call.results, inside) ||
-         std::ranges::any_of(call.arguments, [&](const JournalTensor& tensor) {
+         std::ranges::any_of(call.arguments, [&](const StoredTensor& tensor) {
            return tensor.written && inside(tensor);
          });
 }

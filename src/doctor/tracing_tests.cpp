@@ -19,6 +19,7 @@
 #include "platform/process/child_process.h"
 #include "platform/process/interrupt.h"
 #include "platform/process/running_process.h"
+#include "platform/text/json_fields.h"
 #include "present/readable_numbers.h"
 #include "tracer/attach/attach.h"
 #include "tracer/launch/op_tracer.h"
@@ -52,20 +53,10 @@ Error again(const char* what) {
   return {ExitStatus::failed, what, "Run `optrace add` for the details."};
 }
 
-std::uint64_t number_at(const nlohmann::json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
-}
-
-bool flag_at(const nlohmann::json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_boolean() && found->get<bool>();
-}
-
 DoctorCheck probes_of(const Trace& trace) {
   const nlohmann::json probes = trace.meta.value("probes", nlohmann::json());
-  const std::uint64_t placed = number_at(probes, "placed");
-  const std::uint64_t failed = number_at(probes, "failed");
+  const std::uint64_t placed = count_at(probes, "placed");
+  const std::uint64_t failed = count_at(probes, "failed");
   if (placed == 0)
     return failed_check(kProbes, CheckState::missing, again("no probe could be placed"));
   DoctorCheck check{.id = kProbes, .tested = true};

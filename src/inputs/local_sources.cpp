@@ -8,7 +8,7 @@
 #include "indexer/sources/source_tree.h"
 #include "indexer/sources/work_folder.h"
 #include "platform/error.h"
-#include "report/model/json_fields.h"
+#include "platform/text/json_fields.h"
 #include "tracer/connection/kept_generated_code.h"
 
 namespace optrace {

@@ -10,9 +10,9 @@
 #include "indexer/store/index_catalogue.h"
 #include "indexer/store/source_link.h"
 #include "platform/error.h"
+#include "platform/text/json_fields.h"
 #include "platform/text/printable_text.h"
 #include "report/merge/trace_index.h"
-#include "report/model/json_fields.h"
 #include "src/inputs/background_index.h"
 #include "src/terminal/standard_output.h"
 

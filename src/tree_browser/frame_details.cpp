@@ -3,14 +3,12 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "platform/text/printable_text.h"
 #include "present/readable_numbers.h"
-#include "report/details/dispatch_detail.h"
+#include "report/json/detail_json.h"
 #include "report/lines/frame_line.h"
 #include "report/model/frame_time.h"
-#include "report/model/json_fields.h"
 
 namespace optrace {
 namespace {
@@ -21,27 +19,9 @@ class FactList {
     if (!value.empty()) facts_.push_back({std::move(label), printable(value)});
   }
 
-  // Adds a value of the JSON. Elements of a list get a line each.
-  void add_json(const std::string& key, const nlohmann::json& value) {
-    if (!value.is_array() || value.empty() || !value.front().is_structured()) {
-      add(key, text_of(value));
-      return;
-    }
-    bool first = true;
-    for (const nlohmann::json& element : value) {
-      add(first ? key : "", text_of(element));
-      first = false;
-    }
-  }
-
   std::vector<FrameFact> take() { return std::move(facts_); }
 
  private:
-  static std::string text_of(const nlohmann::json& value) {
-    if (value.is_string()) return value.get<std::string>();
-    return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  }
-
   std::vector<FrameFact> facts_;
 };
 
@@ -64,7 +44,7 @@ std::vector<FrameFact> frame_details(const Frame& frame, const Frame* parent,
   facts.add("op", frame.op.value_or(""));
   facts.add("layer", line.note.empty() ? std::string(name_of(frame.layer))
                                        : fmt::format("{}  {}", name_of(frame.layer), line.note));
-  facts.add(text_at(frame.detail, "step").empty() ? "call" : "why", line.why);
+  facts.add(frame.detail->dispatch ? "why" : "call", line.why);
   facts.add("source", line.location);
   if (!line.call.empty())
     facts.add("called at", fmt::format("{}{}", line.call_site.file, line.call.substr(10)));
@@ -72,8 +52,7 @@ std::vector<FrameFact> frame_details(const Frame& frame, const Frame* parent,
   facts.add("library", frame.library.value_or(""));
   facts.add("symbol", frame.symbol.value_or(""));
   if (frame.source) facts.add("url", frame.source->url);
-  if (const nlohmann::json detail = detail_with_time(frame); detail.is_object())
-    for (const auto& [key, value] : detail.items()) facts.add_json(key, value);
+  for (const DetailEntry& entry : detail_entries(frame)) facts.add(entry.key, entry.value);
   return facts.take();
 }
 

@@ -12,7 +12,6 @@
 #include "present/line_text.h"
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
-#include "report/model/json_fields.h"
 #include "report/model/own_code.h"
 #include "report/model/walk_frames.h"
 
@@ -21,9 +20,11 @@ namespace {
 
 // Everything that a frame's label and file are made of.
 std::string key_of(const Frame& frame) {
+  const Shared<DispatchDetail>& dispatch = frame.detail->dispatch;
   std::string key = frame.name;
-  for (const std::string& more : {frame.op.value_or(""), text_at(frame.detail, "step"),
-                                  frame.source ? frame.source->file : std::string()}) {
+  for (const std::string& more :
+       {frame.op.value_or(""), std::string(dispatch ? name_of(dispatch->step) : ""),
+        frame.source ? frame.source->file : std::string()}) {
     key += '\0';
     key += more;
   }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "report/model/json_fields.h"
 #include "report/model/own_code.h"
 
 namespace optrace {
@@ -176,8 +175,7 @@ bool TreeModel::passes(FrameNumber number, bool below_own_op) const {
   const Frame& frame = frames_.frame(number);
   if (!shows(frame.layer)) return false;
   if (!own_code_only_) return true;
-  return frame.layer == Layer::python ? is_program_code(frame)
-                                      : !below_own_op && text_at(frame.detail, "step") == "call";
+  return frame.layer == Layer::python ? is_program_code(frame) : !below_own_op && is_call(frame);
 }
 
 void TreeModel::filter() {

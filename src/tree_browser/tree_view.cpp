@@ -6,12 +6,12 @@
 
 #include <fmt/format.h>
 
+#include "platform/text/json_fields.h"
 #include "platform/text/printable_text.h"
 #include "present/readable_numbers.h"
 #include "present/terminal_text.h"
 #include "report/lines/frame_line.h"
 #include "report/lines/line_layout.h"
-#include "report/model/json_fields.h"
 #include "src/tree_browser/frame_details.h"
 #include "src/tree_browser/text_page.h"
 
@@ -92,7 +92,7 @@ void TreeView::draw_too_small() {
 std::string TreeView::title() const {
   const std::string call = text_at(report_.meta, "call");
   std::string title = call.empty() ? "optrace" : printable(call);
-  if (const std::string torch = text_at(report_.torch, "version"); !torch.empty())
+  if (const std::string& torch = report_.torch.version; !torch.empty())
     title += "  torch " + printable(torch);
   return title;
 }

@@ -8,8 +8,7 @@
 #include "present/json_or_null.h"
 #include "report/check/formats/check_output.h"
 #include "report/check/formats/check_wording.h"
-#include "report/json/report_json.h"
-#include "report/model/shortfalls.h"
+#include "report/json/report_parts_json.h"
 
 namespace optrace {
 namespace {
@@ -21,10 +20,10 @@ using Status = CheckResult::Status;
 
 std::string to_json(const Report& report, const std::vector<CheckResult>& results) {
   Json json = {{"schema", "optrace.check/1"},
-               {"torch", report.torch.value("version", Json())},
+               {"torch", text_or_null(report.torch.version)},
                {"device", report.device},
-               {"dry_run", report.dry_run},
-               {"shortfalls", shortfalls_json(report.shortfalls)},
+               {"dry_run", to_json(report.dry_run)},
+               {"shortfalls", to_json(report.shortfalls)},
                {"passed", status_of(results) == Status::passed},
                {"rules", Json::array()}};
   for (const CheckResult& result : results) {
@@ -42,7 +41,7 @@ std::string to_json(const Report& report, const std::vector<CheckResult>& result
       places.push_back({{"function", place.function},
                         {"file", place.file},
                         {"line", place.line},
-                        {"call_range", call_range_json(place.range)},
+                        {"call_range", to_json(place.range)},
                         {"count", place.count}});
     json["rules"].push_back({{"name", result.rule.name},
                              {"expected", result.rule.text},

@@ -4,8 +4,9 @@
 #include <vector>
 
 #include "platform/text/json_writer.h"
+#include "present/json_or_null.h"
 #include "report/compare/formats/comparison_output.h"
-#include "report/model/shortfalls.h"
+#include "report/json/report_parts_json.h"
 
 namespace optrace {
 namespace {
@@ -13,10 +14,10 @@ namespace {
 using Json = nlohmann::json;
 
 Json describe(const Report& report) {
-  return {{"torch", report.torch.value("version", Json())},
+  return {{"torch", text_or_null(report.torch.version)},
           {"device", report.device},
-          {"dry_run", report.dry_run},
-          {"shortfalls", shortfalls_json(report.shortfalls)}};
+          {"dry_run", to_json(report.dry_run)},
+          {"shortfalls", to_json(report.shortfalls)}};
 }
 
 Json list_of(const std::vector<Difference>& differences) {

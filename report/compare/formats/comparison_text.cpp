@@ -12,16 +12,14 @@
 #include "platform/text/printable_text.h"
 #include "pytorch/symbols/symbol_name.h"
 #include "report/compare/formats/comparison_output.h"
-#include "report/model/json_fields.h"
 #include "report/model/shortfalls.h"
 
 namespace optrace {
 namespace {
 
 std::string describe_shortly(const Report& report, const std::string& label) {
-  std::string text = fmt::format("torch {} on {}", text_at(report.torch, "version"), report.device);
-  if (report.dry_run.is_object())
-    text += fmt::format(", dry run ({})", text_at(report.dry_run, "arch"));
+  std::string text = fmt::format("torch {} on {}", report.torch.version, report.device);
+  if (report.dry_run) text += fmt::format(", dry run ({})", report.dry_run->arch);
   return label.empty() ? text : fmt::format("{}: {}", label, text);
 }
 

@@ -3,112 +3,14 @@
 #include <optional>
 #include <string_view>
 #include <utility>
-#include <vector>
-
-#include <fmt/format.h>
 
 #include "indexer/store/index_catalogue.h"
-#include "indexer/store/source_link.h"
-#include "platform/text/printable_text.h"
-#include "present/compressed_text.h"
+#include "platform/text/json_fields.h"
 #include "report/formats/html/html_page_parts.h"
-#include "report/formats/html/page_json.h"
-#include "report/formats/html/page_tables.h"
-#include "report/model/json_fields.h"
+#include "report/formats/html/page_payload.h"
 
 namespace optrace {
 namespace {
-
-using Json = nlohmann::json;
-
-/// Writes the page's data, an object, member by member.
-class PayloadWriter {
- public:
-  explicit PayloadWriter(OutputSink& sink) : out_(sink) {
-    out_.write(R"({"schema":"optrace.page/1")");
-  }
-
-  void member(std::string_view key, const Json& value) {
-    begin(key);
-    out_.write(page_json(value));
-  }
-
-  void excerpts(PageFrames& frames) {
-    begin("excerpts");
-    Json list = Json::array();
-    for (const Excerpt& excerpt : frames.excerpts.all())
-      list.push_back({{"file", frames.texts.number_of(excerpt.file)},
-                      {"first", excerpt.first},
-                      {"lines", excerpt.lines}});
-    out_.write(page_json(list));
-  }
-
-  void frames(PageFrames& frames) {
-    begin("frames");
-    write_frames(frames, out_);
-    Json names = Json::array();
-    for (const std::uint64_t thread : frames.threads)
-      names.push_back(fmt::format("thread {}", thread));
-    member("threads", frames.threads);
-    member("thread_names", names);
-    excerpts(frames);
-    texts("strings", frames.texts,
-          [](const std::string& text) { return page_json(printable(text)); });
-    texts("details", frames.details,
-          [](const std::string& json) { return json.empty() ? "null" : json; });
-  }
-
-  void finish() {
-    out_.write("}");
-    out_.finish();
-  }
-
- private:
-  void begin(std::string_view key) { out_.write(fmt::format(",\"{}\":", key)); }
-
-  template <class Written>
-  void texts(std::string_view key, const PageTexts& texts, const Written& written) {
-    begin(key);
-    out_.write("[");
-    for (const std::string* const text : texts.all()) {
-      if (text != texts.all().front()) out_.write(",");
-      out_.write(written(*text));
-    }
-    out_.write("]");
-  }
-
-  CompressedText out_;
-};
-
-Json layer_names() {
-  Json names = Json::array();
-  for (std::size_t layer = 0; layer < kLayers; ++layer)
-    names.push_back(name_of(static_cast<Layer>(layer)));
-  return names;
-}
-
-/// Returns the facts of the frames' ops, if there is an index.
-Json op_facts(const Report& report, const PageFrames& frames, const PageOptions& options) {
-  if (!options.index) return Json::object();
-  const bool exact = is_exact_source(*options.index, text_at(report.torch, "version"),
-                                     text_at(report.torch, "git_version"));
-  return page_op_facts(frames.rows, *options.index, exact);
-}
-
-/// Writes the members that each page has.
-void write_common(const Report& report, PageFrames& frames, const PageOptions& options,
-                  PayloadWriter& payload) {
-  payload.member("header", page_header(report));
-  payload.member("layers", layer_names());
-  payload.member("processes", report.processes.is_array() ? report.processes : Json::array());
-  payload.member("summary", page_summary(report));
-  payload.member("op_facts", op_facts(report, frames, options));
-  if (options.excerpts) {
-    need_excerpts(frames);
-    frames.excerpts.read(options.sources);
-  }
-  payload.frames(frames);
-}
 
 /// Appends bytes to a data URL. What base64 consists of stays.
 class DataUrl : public OutputSink {
@@ -154,8 +56,7 @@ void write_page(OutputSink& sink, const WritePayload& write_payload) {
 
 PageOptions page_options_of(const Report& report) {
   PageOptions options;
-  if (std::optional<Index> index =
-          find_index(text_at(report.torch, "version"), text_at(report.torch, "git_version")))
+  if (std::optional<Index> index = find_index(report.torch.version, report.torch.git_version))
     options.index = std::make_shared<const Index>(std::move(*index));
   if (const std::string torch = text_at(report.meta, "torch_folder"); torch.starts_with('/'))
     options.sources.copies = copies_in_wheel(torch);
@@ -164,15 +65,7 @@ PageOptions page_options_of(const Report& report) {
 
 void to_html_page(const Report& report, const PageOptions& options, const FindingOptions& findings,
                   OutputSink& sink) {
-  write_page(sink, [&] {
-    PageFrames frames(report);
-    frames.rows = page_rows(report);
-    PayloadWriter payload(sink);
-    payload.member("mode", "report");
-    payload.member("findings", page_findings(report, frames.rows, findings));
-    write_common(report, frames, options, payload);
-    payload.finish();
-  });
+  write_page(sink, [&] { write_payload(report, options, findings, sink); });
 }
 
 std::string to_notebook_frame(const Report& report, const PageOptions& options) {
@@ -187,16 +80,7 @@ std::string to_notebook_frame(const Report& report, const PageOptions& options) 
 }
 
 void to_comparison_page(ComparedPage page, const PageOptions& options, OutputSink& sink) {
-  write_page(sink, [&] {
-    PageFrames frames(page.first);
-    frames.rows = std::move(page.rows);
-    PayloadWriter payload(sink);
-    payload.member("mode", "compare");
-    payload.member("findings", Json::array());
-    payload.member("comparison", page.comparison);
-    write_common(page.first, frames, options, payload);
-    payload.finish();
-  });
+  write_page(sink, [&] { write_payload(std::move(page), options, sink); });
 }
 
 }  // namespace optrace

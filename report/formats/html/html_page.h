@@ -4,8 +4,6 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "indexer/store/index_store.h"
 #include "platform/files/output_sink.h"
 #include "report/findings/findings.h"
@@ -39,7 +37,7 @@ std::string to_notebook_frame(const Report& report, const PageOptions& options);
 struct ComparedPage {
   const Report& first;        ///< The head and the summary are its own.
   std::vector<PageRow> rows;  ///< The tree.
-  nlohmann::json comparison;  ///< With the keys of docs/html-page.md.
+  std::string comparison;     ///< JSON text with the keys of docs/html-page.md.
 };
 
 /// Same as to_html_page(), for a comparison.

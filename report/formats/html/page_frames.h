@@ -7,8 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "present/compressed_text.h"
 #include "report/formats/html/page_excerpts.h"
 #include "report/formats/html/page_texts.h"
@@ -41,8 +39,7 @@ struct PageFrames {
   PageTexts texts;
   PageTexts details;  ///< JSON texts.
   /// By name of the frame: the detail of the last one, and its number.
-  std::unordered_map<std::string_view, std::pair<const nlohmann::json*, std::uint64_t>>
-      last_details;
+  std::unordered_map<std::string_view, std::pair<const Detail*, std::uint64_t>> last_details;
   PageExcerpts excerpts;
   std::vector<std::uint64_t> threads;
   std::unordered_map<std::uint64_t, std::uint64_t> thread_numbers;

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+// Only files that write the page's JSON include this header.
+
 namespace optrace {
 
 /// Returns the JSON text of a value for a page. The characters that printable() makes visible are

@@ -9,7 +9,6 @@
 #include "platform/error.h"
 #include "report/check/check.h"
 #include "report/check/formats/check_output.h"
-#include "report/model/json_fields.h"
 #include "src/commands/command.h"
 #include "src/commands/tracing/command_input.h"
 #include "src/inputs/local_sources.h"
@@ -51,8 +50,8 @@ void run(const CheckCommandOptions& options) {
   CommandOutput output(options.file);
   const std::vector<Rule> rules = rules_of(options.expectations);
   const CommandInput input = read_input_to_check(options.input);
-  const std::optional<Index> index = find_index(text_at(input.report.torch, "version"),
-                                                text_at(input.report.torch, "git_version"));
+  const TorchBuild& torch = input.report.torch;
+  const std::optional<Index> index = find_index(torch.version, torch.git_version);
   const KnownNames names(input.traces, index ? &*index : nullptr);
   const std::vector<CheckResult> results = check(input.report, names, rules, options.check);
   const std::string text = render(options, input.report, results);

@@ -13,7 +13,6 @@
 #include "platform/text/printable_text.h"
 #include "report/details/returned_in_calls.h"
 #include "report/details/returned_values.h"
-#include "report/model/json_fields.h"
 #include "src/commands/tracing/command_input.h"
 
 namespace optrace {
@@ -41,23 +40,10 @@ void require_result_types(const Index& torch) {
                   : fmt::format("Those of the op are: {}.", fmt::join(others, ", ")));
 }
 
-ObservedValue observed_value(const nlohmann::json& one) {
-  ObservedValue value{.value = {}, .name = text_at(one, "name"), .calls = count_at(one, "calls")};
-  const nlohmann::json& returned = one.at("value");
-  if (returned.is_boolean())
-    value.value = returned.get<bool>();
-  else if (returned.is_number_integer())
-    value.value = returned.get<std::int64_t>();
-  return value;
-}
-
-ObservedResult observed_result(const nlohmann::json& returned) {
-  if (returned.is_null()) return {};
-  ObservedResult result{.type = text_at(returned, "type"),
-                        .values = {},
-                        .text = returned_text({{"returned", returned}})};
-  for (const nlohmann::json& one : list_at(returned, "values"))
-    result.values.push_back(observed_value(one));
+ObservedResult observed_result(const ReturnedValues& returned) {
+  ObservedResult result{.type = returned.type, .values = {}, .text = returned_text(returned)};
+  for (const CountedResult& one : returned.values)
+    result.values.push_back({.value = one.value, .name = one.name, .calls = one.calls});
   return result;
 }
 
@@ -72,7 +58,8 @@ ObservedCall observed_call(const BackendQuestion& question, const Report& report
           .calls = returned.calls(),
           .attention = returned.attention_lines_of(BackendName(question.backend)),
           .returned = [returned](std::string_view symbol, std::string_view caller) {
-            return observed_result(returned.of(symbol, caller));
+            const ReturnedValues* const values = returned.of(symbol, caller);
+            return values == nullptr ? ObservedResult() : observed_result(*values);
           }};
 }
 

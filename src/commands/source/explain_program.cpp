@@ -25,7 +25,7 @@ void explain_program(const ProgramExplanation& options) {
   if (const int status = exit_status_of(result); status != 0)
     trace.meta["exit_status"] = static_cast<std::uint64_t>(status);
   const Report report = merge(trace, nullptr, {});
-  if (result.had_children && !report.compilations.is_array())
+  if (result.had_children && report.compilations.empty())
     write_message("the program's own process compiled nothing", kOtherProcesses);
   const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
   output.write_whole(options.as_json ? compiled_json(report)

@@ -12,8 +12,8 @@
 
 #include "platform/error.h"
 #include "platform/process/child_process.h"
+#include "platform/text/json_fields.h"
 #include "platform/text/printable_text.h"
-#include "report/model/json_fields.h"
 #include "report/tensors/tensors_output.h"
 #include "src/commands/command.h"
 #include "src/inputs/program_to_run.h"

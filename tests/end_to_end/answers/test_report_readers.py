@@ -202,7 +202,7 @@ def test_a_cpp_program_reads_reports(run_program, build, repository, files, tmp_
     installed = sorted(str(path.relative_to(prefix)) for path in prefix.rglob("*")
                        if path.is_file())
     assert installed[:2] == ["include/optrace/pytorch/functions/layer.h",
-                             "include/optrace/report_reader.h"] and len(installed) == 7, installed
+                             "include/optrace/report_reader.h"] and len(installed) == 13, installed
     document = (repository / "docs/report-format.md").read_text()
     source.mkdir()
     (source / "program.cpp").write_text(document.split("```cpp\n")[1].split("```")[0])
@@ -219,7 +219,8 @@ def test_a_cpp_program_reads_reports(run_program, build, repository, files, tmp_
     while pending:
         frame = pending.pop()
         if frame["layer"] == "library":
-            expected.append(f"{frame['name']} x{frame['calls']}")
+            library = (frame["detail"] or {}).get("library", "")
+            expected.append(f"{library}: {frame['name']} x{frame['calls']}")
         pending += frame["children"]
     assert said == expected and said
     assert "is not a JSON object" in run(binary / "program", files / "a.trace", expect=1

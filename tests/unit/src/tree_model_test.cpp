@@ -7,7 +7,6 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
-#include <nlohmann/json.hpp>
 
 #include "platform/error.h"
 #include "src/tree_browser/frame_details.h"
@@ -38,10 +37,10 @@ Frame python(std::string name, std::string file, std::vector<Frame> children = {
   return made;
 }
 
-Frame call(const std::string& op, std::vector<Frame> children = {}, std::uint64_t time = 0) {
+Frame op_frame(const std::string& op, std::vector<Frame> children = {}, std::uint64_t time = 0) {
   Frame made = frame("at::_ops::" + op + "::call", Layer::dispatcher, std::move(children), time);
   made.op = "aten::" + op;
-  made.detail.edit()["step"] = "call";
+  made.detail.edit().dispatch = DispatchDetail();
   return made;
 }
 
@@ -205,9 +204,10 @@ TEST_CASE("own code is that of the program, and the ops that it calls", "[tree_b
   Report report;
   report.roots = list(python(
       "main", "/w/train.py",
-      list(python("torch.nn.Module.forward", "torch/nn/module.py",
-                  list(call("conv2d", list(call("convolution"),
-                                           python("hook", "/w/train.py", list(call("add"))))))))));
+      list(python(
+          "torch.nn.Module.forward", "torch/nn/module.py",
+          list(op_frame("conv2d", list(op_frame("convolution"),
+                                       python("hook", "/w/train.py", list(op_frame("add"))))))))));
   TreeModel model(report);
   model.set_own_code_only(true);
   model.set_all_below(true);
@@ -263,17 +263,18 @@ TEST_CASE("a tree deeper than any stack is browsed", "[tree_browser]") {
 TEST_CASE("details have the report's words and the JSON's names", "[tree_browser]") {
   const Report report;
   const Frame parent = python("f", "/w/a.py");
-  Frame op = call("conv2d", {}, 2000);
+  Frame op = op_frame("conv2d", {}, 2000);
   op.source = FrameSource{.file = "x.cpp", .line = 7, .call_line = 3, .url = "https://u"};
-  op.detail.edit()["dispatch_key"] = "CPU";
-  op.detail.edit()["arguments"] = {{{"name", "weight"}}, {{"name", "\x1b[2J"}}};
+  DispatchDetail& dispatch = op.detail.edit().dispatch.edit();
+  dispatch.choice.dispatch_key = "CPU";
+  dispatch.arguments = {{"weight", {}}, {"\x1b[2J", {}}};
   std::string text;
   for (const FrameFact& fact : frame_details(op, &parent, report))
     text += fact.label + "=" + fact.value + "\n";
   for (const std::string line :
        {"op=aten::conv2d", "source=x.cpp:7", "called at=/w/a.py:3",
         "calls=1 in 2 µs, of which 2 µs in the frame itself", "dispatch_key=CPU", "step=call",
-        "arguments={\"name\":\"weight\"}"})
+        "arguments={\"name\":\"weight\",\"value\":null}"})
     CHECK_THAT(text, Catch::Contains(line + "\n"));
   CHECK(text.find('\x1b') == std::string::npos);
 }

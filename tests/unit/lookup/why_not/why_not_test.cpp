@@ -117,14 +117,13 @@ TEST_CASE("what predicates returned below the calls of an op", "[why_not]") {
   const auto returning = [](bool value, std::uint64_t calls) {
     Frame frame;
     frame.symbol = kUse;
-    frame.detail = nlohmann::json{
-        {"returned", {{"type", "bool"}, {"values", {{{"value", value}, {"calls", calls}}}}}}};
+    frame.detail.edit().returned = {"bool", {{value, "", calls}}, 0};
     return frame;
   };
   Frame op;
   op.op = "aten::mul.Tensor";
   op.calls = 3;
-  op.detail = nlohmann::json{{"step", "call"}};
+  op.detail.edit().dispatch = DispatchDetail();
   Frame mul;
   mul.symbol = kMul;
   mul.children.push_back(returning(true, 1));
@@ -135,9 +134,11 @@ TEST_CASE("what predicates returned below the calls of an op", "[why_not]") {
   report.roots.push_back(returning(false, 9));
   const ReturnedInCalls returned(report, "aten::mul.Tensor");
   CHECK(returned.calls() == 3);
-  CHECK(returned.of(kUse, kSelect)["values"] ==
-        nlohmann::json::parse(R"([{"value": true, "calls": 2}, {"value": false, "calls": 1}])"));
-  CHECK(returned.of(kCheck, kUse).is_null());
-  CHECK(returned.of(kUse, kMul)["value"] == true);
+  REQUIRE(returned.of(kUse, kSelect) != nullptr);
+  CHECK(returned.of(kUse, kSelect)->values ==
+        std::vector<CountedResult>{{true, "", 2}, {false, "", 1}});
+  CHECK(returned.of(kCheck, kUse) == nullptr);
+  REQUIRE(returned.of(kUse, kMul) != nullptr);
+  CHECK(returned.of(kUse, kMul)->values == std::vector<CountedResult>{{true, "", 1}});
   CHECK(ReturnedInCalls(report, "aten::add.Tensor").calls() == 0);
 }

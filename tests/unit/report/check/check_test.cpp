@@ -34,18 +34,15 @@ namespace {
 constexpr const char* kHostileName = "</failure><script>\"'&\x01\x1b[31m%0A,:\xff";
 
 Frame op(const std::string& name, const std::string& dtype, const std::string& device) {
-  Frame made = frame(Layer::dispatcher, "at::_ops::" + name + "::call");
-  made.op = "aten::" + name;
-  const nlohmann::json tensor = {{"tensor", {{"dtype", dtype}, {"device", device}}}};
-  made.detail = {{"step", "call"},
-                 {"key_set", {device == "cpu" ? "CPU" : "CUDA"}},
-                 {"arguments", {{{"name", "self"}, {"value", tensor}}}}};
+  Frame made = call("aten::" + name).argument("self", tensor(dtype, {2}, device));
+  made.name = "at::_ops::" + name + "::call";
+  dispatch_of(made).choice.key_set = {device == "cpu" ? "CPU" : "CUDA"};
   return made;
 }
 
 Report empty_report() {
   Report report;
-  report.torch = {{"version", "2.6.0"}};
+  report.torch.version = "2.6.0";
   report.device = "cuda";
   return report;
 }
@@ -55,17 +52,19 @@ Report empty_report() {
 Report convolution_report() {
   Report report = empty_report();
   Frame work = frame(Layer::library, "cudnnBackendExecute", 3);
-  work.detail = {{"library", "cuDNN"}};
+  work.detail.edit().library = "cuDNN";
   Frame kernel = frame(Layer::kernel, "at::native::conv<int>", 3);
   kernel.children.push_back(std::move(work));
   Frame conv = op("conv2d", "float16", "cuda:0");
   conv.calls = 3;
   conv.children.push_back(std::move(kernel));
   Frame copy = op("copy_", "float32", "cpu");
-  copy.detail.edit()["arguments"].push_back(
-      {{"name", "src"}, {"value", {{"tensor", {{"dtype", "float32"}, {"device", "cuda:0"}}}}}});
+  dispatch_of(copy).arguments->push_back({"src", tensor("float32", {2}, "cuda:0")});
   Frame failed = frame(Layer::library, "cudaMalloc");
-  failed.detail = {{"calls", {{{"kind", "failed"}, {"error", 2}, {"calls", 5U}}}}};
+  LibraryCall& call_ = failed.detail.edit().calls.emplace_back();
+  call_.kind = "failed";
+  call_.error = 2;
+  call_.calls = 5;
   Frame python = frame(Layer::python, "torch.nn.modules.conv.Conv2d.forward");
   python.source = FrameSource{"model.py", 7, {}, {}};
   python.children.push_back(std::move(conv));
@@ -328,9 +327,7 @@ TEST_CASE("a decision is what a function returned in calls of an op", "[check]")
   Report report = empty_report();
   Frame conv = op("conv2d", "float32", "cpu");
   Frame use = frame(Layer::kernel, "at::native::ConvParams<long>::use_mkldnn", 3);
-  use.detail = {
-      {"returned",
-       {{"type", "bool"}, {"values", {{{"value", true}, {"name", "true"}, {"calls", 2U}}}}}}};
+  use.detail.edit().returned = ReturnedValues{"bool", {{true, "true", 2}}, 0};
   conv.children.push_back(std::move(use));
   report.roots.push_back(std::move(conv));
   // What one of the calls returned is not known.
@@ -402,10 +399,17 @@ TEST_CASE("graph breaks are where dynamo goes on behind one, or gives a function
 TEST_CASE("recompiles are the compilations for a guard that failed", "[check]") {
   Report report = compiled_to(frame(Layer::python, "forward"));
   CHECK(one(report, "no recompile").status == Status::error);
-  report.compilations = nlohmann::json::parse(R"([
-      {"id": "0/0", "function": "f", "file": "/x.py", "line": 3, "recompile_reasons": []},
-      {"id": "0/1", "function": "f", "file": "/x.py", "line": 3, "recompile_reasons": ["size"]},
-      {"id": "0/2", "function": "f", "file": "/x.py", "line": 3, "recompile_reasons": ["size"]}])");
+  Compilation compilation;
+  compilation.id = "0/0";
+  compilation.function = "f";
+  compilation.file = "/x.py";
+  compilation.line = 3;
+  report.compilations.push_back(compilation);
+  compilation.recompile_reasons = {"size"};
+  for (const char* const id : {"0/1", "0/2"}) {
+    compilation.id = id;
+    report.compilations.push_back(compilation);
+  }
   CHECK(one(report, "recompiles <= 2").status == Status::passed);
   const CheckResult failed = one(report, "no recompile");
   CHECK(failed.status == Status::failed);
@@ -413,7 +417,7 @@ TEST_CASE("recompiles are the compilations for a guard that failed", "[check]") 
   REQUIRE(failed.places.size() == 1);
   CHECK(failed.places[0].line == 3);
   CHECK(failed.places[0].count == 2);
-  report.processes = {{{"id", 1}}, {{"id", 2}}};
+  report.processes = {{1, {}}, {2, {}}};
   CHECK(one(report, "no recompile").status == Status::error);
 }
 
@@ -628,13 +632,13 @@ TEST_CASE("a line of the program goes before one of an installed package", "[che
 
 TEST_CASE("BLAS and LAPACK are two backends", "[check]") {
   Report report = empty_report();
-  for (const char* const call : {"sgemm_", "SGESDD", "DftiComputeForward"}) {
-    Frame made = op(call == std::string("sgemm_") ? "mm"
-                    : call[0] == 'S'              ? "svd"
-                                                  : "fft",
+  for (const char* const function : {"sgemm_", "SGESDD", "DftiComputeForward"}) {
+    Frame made = op(function == std::string("sgemm_") ? "mm"
+                    : function[0] == 'S'              ? "svd"
+                                                      : "fft",
                     "float32", "cpu");
-    Frame work = frame(Layer::library, call);
-    work.detail = {{"library", call[0] == 'D' ? "MKL" : "BLAS/LAPACK"}};
+    Frame work = frame(Layer::library, function);
+    work.detail.edit().library = function[0] == 'D' ? "MKL" : "BLAS/LAPACK";
     made.children.push_back(std::move(work));
     report.roots.push_back(std::move(made));
   }
@@ -748,7 +752,7 @@ TEST_CASE("ops and LAPACK's functions may be spelled as PyTorch's users do", "[c
   Report report = empty_report();
   Frame mm = op("mm", "float32", "cpu");
   Frame work = frame(Layer::library, "sgesdd_");
-  work.detail = {{"library", "BLAS/LAPACK"}};
+  work.detail.edit().library = "BLAS/LAPACK";
   mm.children.push_back(std::move(work));
   report.roots.push_back(std::move(mm));
   report.roots.push_back(op("linear", "float32", "cpu"));
@@ -791,12 +795,10 @@ TEST_CASE("each call of an op uses the backend, not one of a path", "[check]") {
   CHECK(result.status == Status::failed);
   CHECK(result.found.find("3 of 4 calls use cudnn") != std::string::npos);
   // Calls on two devices that share one path.
-  const auto variant = [](const char* device, unsigned calls) {
-    return nlohmann::json{
-        {"calls", calls},
-        {"arguments", {{{"name", "self"}, {"value", {{"tensor", {{"device", device}}}}}}}}};
+  const auto variant = [](const char* device, std::uint64_t calls) {
+    return CallVariant{calls, {{{"self", tensor("float32", {2}, device)}}}, {}, {}};
   };
-  conv.detail.edit()["variants"] = {variant("cuda:0", 3), variant("cpu", 1)};
+  dispatch_of(conv).variants = {variant("cuda:0", 3), variant("cpu", 1)};
   CHECK(one(report, "conv2d@cuda uses cudnn").status == Status::passed);
   CHECK(one(report, "conv2d@cpu never uses cudnn").status == Status::passed);
   CHECK(one(report, "conv2d@cpu uses cudnn").status == Status::failed);
@@ -810,11 +812,11 @@ TEST_CASE("each call of an op uses the backend, not one of a path", "[check]") {
 
 TEST_CASE("what the report leaves out is no ground for a verdict that it could turn", "[check]") {
   Report report = convolution_report();
-  report.roots[0].children[0].detail.edit()["variants_left_out"] = 8U;
+  dispatch_of(report.roots[0].children[0]).variants_left_out = 8;
   CHECK(one(report, "no kernel of dtype float64").status == Status::error);
   CHECK(one(report, "no kernel of dtype float16").status == Status::failed);
   CHECK(one(report, "implicit copies <= 1").status == Status::passed);
-  report.roots[0].children[1].detail.edit()["variants_left_out"] = 1U;
+  dispatch_of(report.roots[0].children[1]).variants_left_out = 1;
   CHECK(one(report, "implicit copies <= 1").status == Status::error);
   CHECK(one(report, "no implicit copy").status == Status::failed);
 

@@ -1,13 +1,13 @@
 #include "report/compare/compare.h"
 
 #include <fstream>
-#include <initializer_list>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "platform/error.h"
 #include "platform/files/private_folder.h"
@@ -27,7 +27,7 @@ namespace {
 
 Report report(std::vector<Frame> roots) {
   Report made;
-  made.torch = {{"version", "2.6.0"}};
+  made.torch.version = "2.6.0";
   made.device = "cpu";
   made.roots = std::move(roots);
   return made;
@@ -36,7 +36,25 @@ Report report(std::vector<Frame> roots) {
 Frame dispatcher(const std::string& key, std::vector<Frame> children = {}) {
   Frame made = frame(Layer::dispatcher, "at::_ops::add_Tensor::call", std::move(children));
   made.op = "aten::add.Tensor";
-  made.detail = {{"step", "call"}, {"dispatch_key", key}, {"kernel", "add"}};
+  dispatch_of(made).choice.dispatch_key = key;
+  dispatch_of(made).choice.kernel = "add";
+  return made;
+}
+
+OpenValue numbers(const std::vector<std::int64_t>& list) {
+  std::vector<OpenValue> values;
+  for (const std::int64_t number : list) values.push_back({number});
+  return {std::move(values)};
+}
+
+// Returns the frame of a library's function with calls of one kind.
+Frame library_call(const std::string& function, const std::vector<NamedValue>& values,
+                   std::uint64_t calls = 1) {
+  Frame made = frame(Layer::library, function);
+  LibraryCall& call_ = made.detail.edit().calls.emplace_back();
+  call_.kind = "library";
+  call_.calls = calls;
+  call_.values = values;
   return made;
 }
 
@@ -57,8 +75,8 @@ TEST_CASE("the same trees do not differ, whatever lines and template arguments t
   CHECK(in_other_places.empty());
   CHECK(differences({}, {}).empty());
   Frame registered = dispatcher("CPU"), moved = dispatcher("CPU");
-  registered.detail.edit()["kernel"] = "registered at RegisterCPU.cpp:12 [kernel]";
-  moved.detail.edit()["kernel"] = "registered at RegisterCPU.cpp:3456 [kernel]";
+  dispatch_of(registered).choice.kernel = "registered at RegisterCPU.cpp:12 [kernel]";
+  dispatch_of(moved).choice.kernel = "registered at RegisterCPU.cpp:3456 [kernel]";
   const auto registered_elsewhere =
       differences(list(std::move(registered)), list(std::move(moved)));
   CHECK(registered_elsewhere.empty());
@@ -101,45 +119,34 @@ TEST_CASE("what was decided otherwise is told with both values", "[compare]") {
 }
 
 TEST_CASE("what a function returned is compared", "[compare]") {
-  const auto returning = [](const char* type, nlohmann::json values, std::uint64_t calls) {
-    Frame made = frame(Layer::runtime, "at::native::use_mkldnn");
-    made.calls = calls;
-    made.detail = {{"returned", {{"type", type}, {"values", std::move(values)}}}};
+  using Values = std::vector<CountedResult>;
+  const auto returning = [](const char* type, const Values& values, std::uint64_t calls) {
+    Frame made = frame(Layer::runtime, "at::native::use_mkldnn", calls);
+    made.detail.edit().returned = ReturnedValues{type, values, 0};
     return made;
   };
-  const auto value = [](nlohmann::json is, const char* name, std::uint64_t calls) {
-    nlohmann::json made = {{"value", std::move(is)}, {"calls", calls}};
-    if (*name != 0) made["name"] = name;
-    return made;
-  };
-  const auto array = [](std::initializer_list<nlohmann::json> values) {
-    nlohmann::json made = nlohmann::json::array();
-    for (const nlohmann::json& one : values) made.push_back(one);
-    return made;
-  };
-  const auto compared = [&](nlohmann::json before, nlohmann::json after, std::uint64_t calls = 1,
+  const auto compared = [&](const Values& before, const Values& after, std::uint64_t calls = 1,
                             const char* type = "bool") {
-    return differences(list(returning(type, std::move(before), calls)),
-                       list(returning(type, std::move(after), calls)));
+    return differences(list(returning(type, before, calls)), list(returning(type, after, calls)));
   };
-  const nlohmann::json yes = value(true, "true", 1), no = value(false, "false", 1);
-  const auto found = compared(array({yes}), array({no}));
+  const CountedResult yes{true, "true", 1}, no{false, "false", 1};
+  const auto number = [](std::int64_t is, const char* name) { return CountedResult{is, name, 1}; };
+  const auto found = compared({yes}, {no});
   REQUIRE(found.size() == 1);
   CHECK(found[0].what == "returned");
   CHECK(found[0].before == "true");
   CHECK(found[0].after == "false");
-  CHECK(compared(array({yes}), array({yes})).empty());
-  CHECK(compared(array({yes}), array({})).empty());
-  CHECK(compared(array({yes, yes}), array({yes, no}), 2).size() == 1);
-  CHECK(compared(array({yes, yes}), array({yes, no}), 3).empty());  // A call without a value.
-  CHECK(compared(array({yes, yes}), array({no, no}), 3).size() == 1);
-  CHECK(compared(array({value(1, "", 1)}), array({value(2, "", 1)}), 1, "int").empty());
-  const auto backends =
-      compared(array({value(1, "Mkldnn", 1)}), array({value(2, "Slow2d", 1)}), 1, "a::Backend");
+  CHECK(compared({yes}, {yes}).empty());
+  CHECK(compared({yes}, {}).empty());
+  CHECK(compared({yes, yes}, {yes, no}, 2).size() == 1);
+  CHECK(compared({yes, yes}, {yes, no}, 3).empty());  // A call without a value.
+  CHECK(compared({yes, yes}, {no, no}, 3).size() == 1);
+  CHECK(compared({number(1, "")}, {number(2, "")}, 1, "int").empty());
+  const auto backends = compared({number(1, "Mkldnn")}, {number(2, "Slow2d")}, 1, "a::Backend");
   REQUIRE(backends.size() == 1);
   CHECK(backends[0].before == "Backend::Mkldnn");
-  const Report whole = report(list(returning("bool", array({yes}), 1)));
-  const Report other = report(list(returning("bool", array({no}), 1)));
+  const Report whole = report(list(returning("bool", {yes}, 1)));
+  const Report other = report(list(returning("bool", {no}, 1)));
   CHECK(compare(for_baseline(whole), other).differences.size() == 1);
 }
 
@@ -171,12 +178,19 @@ TEST_CASE("trees as deep as a program's recursion are compared", "[compare]") {
 
 TEST_CASE("a report that was written is read", "[compare]") {
   Report written = report(list(dispatcher("CPU", list(frame(Layer::library, "sgemm_")))));
-  written.torch["git_version"] = "abc";
+  written.torch.git_version = "abc";
   // Details that are compared value by value, so that the damage below reaches that code.
-  written.roots[0].children[0].detail = nlohmann::json::parse(
-      R"({"emulated": true, "calls": [{"kind": "library", "m": 64, "heuristic": "emulated",
-          "operations": [{"x": {"dims": [4, 3], "uid": 1}}], "engine": 2, "calls": 3}]})");
-  written.dry_run = {{"arch", "sm_90"}};
+  using Members = std::vector<NamedValue>;
+  const NamedValue x{"x", {Members{{"dims", numbers({4, 3})}, {"uid", {1}}}}};
+  written.roots[0].children[0] =
+      library_call("sgemm_",
+                   {{"engine", {2}},
+                    {"heuristic", {"emulated"}},
+                    {"m", {64}},
+                    {"operations", {std::vector<OpenValue>{{Members{x}}}}}},
+                   3);
+  written.roots[0].children[0].detail.edit().emulated = true;
+  written.dry_run = EmulatedDevice{"sm_90", {}, 1};
   written.roots[0].source = FrameSource{.file = "a.cpp", .line = 7, .call_line = {}, .url = {}};
   const PrivateFolder folder;
   const auto path = folder.path() / "report.json";
@@ -226,7 +240,7 @@ TEST_CASE("what is no report is refused", "[compare]") {
 TEST_CASE("functions between the steps are passed over where the builds differ", "[compare]") {
   const auto tree = [](const char* version, std::vector<Frame> below) {
     Report made = report(list(dispatcher("CPU", std::move(below))));
-    made.torch["version"] = version;
+    made.torch.version = version;
     return made;
   };
   Frame wrapped = frame(Layer::kernel, "at::native::add");
@@ -295,18 +309,11 @@ TEST_CASE("calls that are cut into other paths are the same calls", "[compare]")
 }
 
 TEST_CASE("what a library was asked for is compared value by value", "[compare]") {
-  const auto tree = [](const nlohmann::json& detail) {
-    Frame made = frame(Layer::library, "cublasSgemm_v2");
-    made.detail = detail;
-    return list(std::move(made));
+  const auto tree = [](int m, int stream) {
+    return list(library_call("cublasSgemm_v2", {{"m", {m}}, {"n", {8}}, {"stream", {stream}}}));
   };
-  const nlohmann::json before = {
-      {"calls", {{{"m", 64}, {"n", 8}, {"stream", 1}, {"calls", 1}, {"kind", "library"}}}}};
-  nlohmann::json after = before;
-  after["calls"][0]["stream"] = 7;
-  CHECK(differences(tree(before), tree(after)).empty());
-  after["calls"][0]["m"] = 32;
-  const auto found = differences(tree(before), tree(after));
+  CHECK(differences(tree(64, 1), tree(64, 7)).empty());
+  const auto found = differences(tree(64, 1), tree(32, 7));
   REQUIRE(found.size() == 1);
   CHECK(found[0].what == "calls");
   CHECK(found[0].before == "m 64");
@@ -314,14 +321,12 @@ TEST_CASE("what a library was asked for is compared value by value", "[compare]"
 }
 
 TEST_CASE("what a dry run can't know is set apart", "[compare]") {
-  const auto convolution = [](bool emulated, std::vector<Frame> inside) {
-    Frame made = frame(Layer::library, "cudnnBackendExecute", std::move(inside));
-    made.detail = {
-        {"calls", {{{"kind", "library"}, {"groups", 1}, {"engine", emulated ? 28 : 4}}}}};
-    if (emulated) {
-      made.detail.edit()["emulated"] = true;
-      made.detail.edit()["calls"][0]["heuristic"] = "emulated";
-    }
+  const auto convolution = [](bool emulated, std::vector<Frame> inside, int groups = 1) {
+    std::vector<NamedValue> values = {{"engine", {emulated ? 28 : 4}}, {"groups", {groups}}};
+    if (emulated) values.push_back({"heuristic", {"emulated"}});
+    Frame made = library_call("cudnnBackendExecute", values, 0);
+    made.children = std::move(inside);
+    made.detail.edit().emulated = emulated;
     return list(std::move(made));
   };
   const Report dry = report(convolution(true, {}));
@@ -337,20 +342,19 @@ TEST_CASE("what a dry run can't know is set apart", "[compare]") {
   CHECK(text.find("No difference.\n") != std::string::npos);
 
   // The arguments of the library call are known in both reports.
-  Report other = report(convolution(false, {}));
-  other.roots[0].detail.edit()["calls"][0]["groups"] = 2;
+  const Report other = report(convolution(false, {}, 2));
   CHECK(compare(dry, other).differences.size() == 1);
 }
 
 TEST_CASE("a baseline has what a comparison looks at", "[compare]") {
   Report whole = report(list(dispatcher("CPU", list(frame(Layer::library, "sgemm_")))));
   whole.roots[0].thread = 4711;
-  whole.roots[0].detail.edit()["arguments"] = {{{"name", "x"}}};
+  dispatch_of(whole.roots[0]).arguments.emplace().push_back({"x", {}});
   whole.roots[0].symbol = std::string("_ZN2at4_ops10add_Tensor4callE");
   const Report thin = for_baseline(whole);
   CHECK(compare(whole, thin).differences.empty());
   CHECK(to_json(thin).size() < to_json(whole).size());
-  CHECK_FALSE(thin.roots[0].detail.contains("arguments"));
+  CHECK_FALSE(thin.roots[0].detail->dispatch->arguments);
   CHECK(to_json(thin).find("4711") == std::string::npos);
 }
 
@@ -401,16 +405,16 @@ TEST_CASE("a line's ops are compared with the kernels that they were fused into"
     return report(list(std::move(main)));
   };
   const auto op = [](const char* name, std::uint32_t line) {
-    Frame call = dispatcher("CPU");
-    call.op = name;
-    call.source = FrameSource{"", 0, line, ""};
-    return call;
+    Frame made = dispatcher("CPU");
+    made.op = name;
+    made.source = FrameSource{"", 0, line, ""};
+    return made;
   };
   const auto kernel = [] {
     Frame fused = frame(Layer::kernel, "cpp_fused_add_relu_0");
-    fused.detail = nlohmann::json::parse(R"({"origins": [
-        {"op": "aten::add.Tensor", "file": "/x/model.py", "line": 7},
-        {"op": "aten::relu", "file": "/x/model.py", "line": 8}, {"op": "aten::mul.Tensor"}]})");
+    fused.detail.edit().origins = {{"aten::add.Tensor", "", "/x/model.py", 7, ""},
+                                   {"aten::relu", "", "/x/model.py", 8, ""},
+                                   {"aten::mul.Tensor", "", "", 0, ""}};
     return fused;
   };
   const Report eager =

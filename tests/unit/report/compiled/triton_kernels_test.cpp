@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "report/compiled/triton_launches.h"
+#include "tests/unit/report/frame_details.h"
 
 using optrace::Frame;
 using optrace::Layer;
@@ -12,6 +13,7 @@ using optrace::note_triton_kernels;
 using optrace::Report;
 using optrace::TritonKernel;
 using optrace::TritonKernels;
+using optrace::written_detail;
 using Json = nlohmann::json;
 
 namespace {
@@ -35,7 +37,7 @@ Frame launch(const char* name, const char* figures) {
   Frame frame;
   frame.layer = Layer::device;
   frame.name = name;
-  frame.detail = Json{{"launches", {Json::parse(figures)}}};
+  frame.detail = optrace::read_detail(Json{{"launches", {Json::parse(figures)}}});
   return frame;
 }
 
@@ -93,39 +95,39 @@ TEST_CASE("a launch has the constants of the configuration that its figures tell
       noted(launch("scale", R"({"block": [128, 1, 1], "registers": 20, "shared_memory": 0})"));
   CHECK(large.source->file == "/x.py");
   CHECK(large.source->line == 7U);
-  CHECK(large.detail["launches"][0]["constants"] == Json{{"BLOCK", 256}});
-  CHECK(large.detail["launches"][0]["num_stages"] == 3);
-  CHECK(large.detail["launches"][0]["num_warps"] == 4);
-  CHECK_FALSE(large.detail.contains("configurations"));
+  CHECK(written_detail(large)["launches"][0]["constants"] == Json{{"BLOCK", 256}});
+  CHECK(written_detail(large)["launches"][0]["num_stages"] == 3);
+  CHECK(written_detail(large)["launches"][0]["num_warps"] == 4);
+  CHECK_FALSE(written_detail(large).contains("configurations"));
   // Without registers, both are possible; they have the stages in common.
   const Frame either = noted(launch("scale", R"({"block": [128, 1, 1], "shared_memory": 0})"));
-  CHECK_FALSE(either.detail["launches"][0].contains("constants"));
-  CHECK(either.detail["launches"][0]["num_stages"] == 3);
+  CHECK_FALSE(written_detail(either)["launches"][0].contains("constants"));
+  CHECK(written_detail(either)["launches"][0]["num_stages"] == 3);
   const Frame neither = noted(launch("scale", R"({"block": [64, 1, 1], "shared_memory": 0})"));
-  CHECK_FALSE(neither.detail["launches"][0].contains("num_stages"));
+  CHECK_FALSE(written_detail(neither)["launches"][0].contains("num_stages"));
 }
 
 TEST_CASE("a launch is of the chosen configuration, except in a benchmark", "[triton]") {
   const char* const figures = R"({"block": [64, 1, 1]})";
   const auto generated = [&](Frame child) {
     Frame frame = python("a.call", "/g/a.py", std::move(child));
-    frame.detail.edit()["generated"] = true;
+    frame.detail.edit().generated = true;
     return frame;
   };
   const char* const autotuner = "torch/_inductor/runtime/triton_heuristics.py";
   Frame run = python("torch._inductor.runtime.triton_heuristics.CachingAutotuner.run", autotuner,
                      launch("triton_add", figures));
-  run.detail.edit()["origins"] = {{{"file", "/x.py"}, {"line", 5}}};
+  run.detail.edit().origins = {{{}, {}, "/x.py", 5, {}}};
   const Frame ran = noted(generated(std::move(run)));
-  CHECK(ran.detail["launches"][0]["constants"] == Json{{"XBLOCK", 128}});
-  CHECK(ran.detail["configurations"].size() == 2);
-  CHECK(ran.detail["configurations"][0]["chosen"] == false);
-  CHECK(ran.detail["origins"][0]["line"] == 5);
+  CHECK(written_detail(ran)["launches"][0]["constants"] == Json{{"XBLOCK", 128}});
+  CHECK(written_detail(ran)["configurations"].size() == 2);
+  CHECK(written_detail(ran)["configurations"][0]["chosen"] == false);
+  CHECK(written_detail(ran)["origins"][0]["line"] == 5);
   const Frame tried =
       noted(generated(python("torch._inductor.runtime.triton_heuristics.CachingAutotuner.bench",
                              autotuner, launch("triton_add", figures))));
-  CHECK_FALSE(tried.detail["launches"][0].contains("constants"));
-  CHECK(tried.detail["launches"][0]["num_stages"] == 1);
+  CHECK_FALSE(written_detail(tried)["launches"][0].contains("constants"));
+  CHECK(written_detail(tried)["launches"][0]["num_stages"] == 1);
 }
 
 TEST_CASE("Triton kernels of a hostile trace are skipped", "[triton]") {
@@ -143,5 +145,6 @@ TEST_CASE("Triton kernels of a hostile trace are skipped", "[triton]") {
   CHECK(kernel->configurations[0].constants.empty());
   CHECK_FALSE(kernel->configurations[0].num_warps);
   CHECK_FALSE(kernel->is_tuned());
-  CHECK(kernel->configurations[1].constants == Json{{"C", nullptr}});
+  CHECK(kernel->configurations[1].constants ==
+        std::vector<optrace::NamedConstant>{{"C", std::monostate()}});
 }

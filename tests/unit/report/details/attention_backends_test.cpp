@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/unit/report/frame_details.h"
+
 using optrace::attention_lines;
 using optrace::Frame;
 using optrace::note_attention_backends;
@@ -12,7 +14,7 @@ using Json = nlohmann::json;
 
 namespace {
 
-Json tensor(const char* name, const Json& shape) {
+Json described_tensor(const char* name, const Json& shape) {
   return {{"name", name}, {"value", {{"tensor", {{"shape", shape}, {"dtype", "float32"}}}}}};
 }
 
@@ -20,12 +22,13 @@ Json tensor(const char* name, const Json& shape) {
 std::vector<std::string> lines(const Json& meta, const Json& query, const Json& key) {
   Frame frame;
   frame.op = "aten::scaled_dot_product_attention";
-  frame.detail =
-      Json{{"step", "call"}, {"arguments", {tensor("query", query), tensor("key", key)}}};
+  frame.detail = optrace::read_detail(
+      Json{{"step", "call"},
+           {"arguments", {described_tensor("query", query), described_tensor("key", key)}}});
   Report report;
   report.roots.push_back(std::move(frame));
   note_attention_backends(report, meta, nullptr);
-  return attention_lines(report.roots.front().detail);
+  return attention_lines(report.roots.front().detail->dispatch->attention_backends);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "report/lines/failures.h"
 #include "report/merge/merge.h"
 #include "report/model/report.h"
+#include "tests/unit/report/frame_details.h"
 #include "tests/unit/report/merged_timeline.h"
 #include "tests/unit/report/written_report.h"
 #include "tests/unit/trace_builder.h"
@@ -57,12 +58,11 @@ TEST_CASE("kernels hang on the call that launched them, by how they were launche
           "[call_detail]") {
   const TraceBuilder t = launches({kernel(4), kernel(8), kernel(8)});
   const Report report = merge(t.trace, nullptr, {});
-  CHECK(report.dry_run ==
-        nlohmann::json({{"arch", "sm_90"}, {"gpu_model", "H100"}, {"devices", 2U}}));
+  CHECK(report.dry_run == EmulatedDevice{"sm_90", "H100", 2});
   REQUIRE(report.roots.size() == 1);
   const Frame& launch = report.roots[0].children.at(0);
   CHECK(launch.name == kLaunch);
-  CHECK(launch.detail["emulated"] == true);
+  CHECK(written_detail(launch)["emulated"] == true);
   CHECK(launch.calls == 3);
   const Frame& device = launch.children.at(0);
   CHECK(device.layer == Layer::device);
@@ -70,10 +70,11 @@ TEST_CASE("kernels hang on the call that launched them, by how they were launche
   CHECK(*device.symbol == std::string(kAddKernel));
   CHECK(device.calls == 3);
   CHECK(device.thread == launch.thread);
-  REQUIRE(device.detail["launches"].size() == 3);  // Equal records are merged by the writer only.
-  CHECK(device.detail["launches"][0] ==
+  REQUIRE(written_detail(device)["launches"].size() ==
+          3);  // Equal records are merged by the writer only.
+  CHECK(written_detail(device)["launches"][0] ==
         nlohmann::json({{"grid", {4, 1, 1}}, {"block", {128, 1, 1}}, {"calls", 1}}));
-  CHECK(call_note(device.detail) == "grid 4×1×1, block 128×1×1; and 2 other kinds");
+  CHECK(call_note(*device.detail) == "grid 4×1×1, block 128×1×1; and 2 other kinds");
 }
 
 TEST_CASE("what a library was asked for is the frame's detail", "[call_detail]") {
@@ -83,15 +84,15 @@ TEST_CASE("what a library was asked for is the frame's detail", "[call_detail]")
   const Report report = merge(t.trace, nullptr, {});
   const Frame& frame = report.roots[0].children.at(0);
   CHECK(frame.children.empty());
-  CHECK(frame.detail["calls"] ==
+  CHECK(written_detail(frame)["calls"] ==
         nlohmann::json::parse(R"([{"kind": "library", "m": 64, "trans": "N", "calls": 1},
           {"call": "inner", "kind": "copy", "bytes": 4, "host_read": true, "calls": 1}])"));
-  CHECK(frame.detail["reads_device_memory"] == true);
-  CHECK(call_note(frame.detail) == "m 64, trans N; and 1 other kind");
+  CHECK(written_detail(frame)["reads_device_memory"] == true);
+  CHECK(call_note(*frame.detail) == "m 64, trans N; and 1 other kind");
 }
 
 TEST_CASE("a graph's operations are a line", "[call_detail]") {
-  CHECK(call_note(nlohmann::json::parse(R"({"calls": [{"kind": "library", "calls": 1, "engine": 3,
+  CHECK(call_note(read_detail(R"({"calls": [{"kind": "library", "calls": 1, "engine": 3,
       "operations": [{"operation": "convolution forward", "alpha": 1.0, "conv": {"pads": [1]},
                       "w": {"dims": [8, 3], "strides": [3, 1], "type": "half", "uid": 2},
                       "x": {"dims": [4, 8], "type": "float"}}, 7, {}]}]})")) ==
@@ -110,8 +111,8 @@ TEST_CASE("what is no record of a call is passed over", "[call_detail]") {
     CHECK(report.roots[0].children.at(0).children.empty());
   }
   CHECK(call_note({}).empty());
-  CHECK(call_note({{"calls", nlohmann::json::array()}}).empty());
-  CHECK(call_note({{"calls", {3}}}).empty());
+  CHECK(call_note(read_detail(R"({"calls": []})")).empty());
+  CHECK(call_note(read_detail(R"({"calls": [3]})")).empty());
   const Trace empty;
   const CallDetails none(empty);
   CHECK(none.of("x", std::vector<OpTally>{{7, 0, 1}}).calls.empty());
@@ -128,24 +129,25 @@ TEST_CASE("a call that failed is a frame with its error, wherever it was noted",
   const Frame& call = *found[0].path.back();
   CHECK(call.name == "cudaMalloc");
   CHECK(call.layer == Layer::library);
-  CHECK(call.detail["library"] == "CUDA");
+  CHECK(written_detail(call)["library"] == "CUDA");
   CHECK(found[0].error == "cudaErrorMemoryAllocation (2)");
   CHECK(found[0].why == "no memory");
   CHECK_FALSE(found[0].refused);
   CHECK(found[0].path[found[0].path.size() - 2]->name == kLaunch);
-  CHECK(call_note(call.detail) == "failed: cudaErrorMemoryAllocation (2): no memory");
+  CHECK(call_note(*call.detail) == "failed: cudaErrorMemoryAllocation (2): no memory");
 }
 
 TEST_CASE("what failed may be anything but text that is believed", "[call_detail]") {
-  CHECK_FALSE(call_failure(nullptr));
-  CHECK_FALSE(call_failure({{"calls", 3}}));
-  CHECK_FALSE(call_failure({{"calls", {{{"kind", "library"}}}}}));
-  const auto odd = call_failure({{"calls", {{{"kind", "failed"}, {"error", "two"}}, 7}}});
+  CHECK_FALSE(call_failure(read_detail("null")));
+  CHECK_FALSE(call_failure(read_detail(R"({"calls": 3})")));
+  CHECK_FALSE(call_failure(read_detail(R"({"calls": [{"kind": "library"}]})")));
+  const auto odd =
+      call_failure(read_detail(R"({"calls": [{"kind": "failed", "error": "two"}, 7]})"));
   REQUIRE(odd);
   CHECK(odd->error.empty());
   CHECK(odd->calls == 1);
   const auto refused = call_failure(
-      {{"calls", {{{"kind", "refused"}, {"error", 3000}, {"why", "odd"}, {"calls", 4U}}}}});
+      read_detail(R"({"calls": [{"kind": "refused", "error": 3000, "why": "odd", "calls": 4}]})"));
   REQUIRE(refused);
   CHECK(refused->refused);
   CHECK(refused->error == "error 3000");
@@ -198,16 +200,16 @@ TEST_CASE("a library's call without an entry of its own is a frame, and counted"
     t.trace.threads[0].events.push_back({.kind = EventKind::call_record, .what = record});
   }
   const Report report = merge_timeline(t.trace, nullptr, {});
-  CHECK(report.roots.at(0).detail.is_null());
+  CHECK(written_detail(report.roots.at(0)).is_null());
   REQUIRE(report.roots[0].children.size() == 2);
   const Frame& call = report.roots[0].children[0];
   CHECK(call.name == "sgesdd_");
   CHECK(call.layer == Layer::library);
   CHECK(call.calls == 3);
   CHECK(call.thread == report.roots[0].thread);
-  CHECK(call.detail["library"] == "BLAS/LAPACK");
-  CHECK(call.detail["calls"].size() == 2);
-  CHECK(call_note(call.detail) == "m 8; and 1 other kind");
+  CHECK(written_detail(call)["library"] == "BLAS/LAPACK");
+  CHECK(written_detail(call)["calls"].size() == 2);
+  CHECK(call_note(*call.detail) == "m 8; and 1 other kind");
   CHECK(report.roots[0].children[1].name == "dnnl_primitive_execute");
   CHECK(to_text(report, {}).find("4 library calls (BLAS/LAPACK, oneDNN)") != std::string::npos);
 

@@ -8,6 +8,8 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
+#include "tests/unit/report/frame_details.h"
+
 using namespace optrace;
 using Json = nlohmann::json;
 
@@ -55,7 +57,7 @@ constexpr const char* kAddTable =
     "AutocastCPU: fallthrough registered at /pytorch/aten/src/ATen/autocast_mode.cpp:322 [backend "
     "fallback]\n";
 
-Json tensor(std::uint64_t keys, std::vector<int> shape = {3, 4}) {
+Json recorded_tensor(std::uint64_t keys, std::vector<int> shape = {3, 4}) {
   return {{"tensor",
            {{"shape", std::move(shape)},
             {"strides", {4, 1}},
@@ -69,8 +71,8 @@ Json add_record(std::uint64_t keys, std::uint64_t included, std::uint64_t exclud
   return {{"op", "aten::add.Tensor"},
           {"schema", "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"},
           {"arguments",
-           {{{"name", "self"}, {"value", tensor(keys)}},
-            {{"name", "other"}, {"value", tensor(keys, {4})}},
+           {{{"name", "self"}, {"value", recorded_tensor(keys)}},
+            {{"name", "other"}, {"value", recorded_tensor(keys, {4})}},
             {{"name", "alpha"}, {"value", 1}}}},
           {"included", included},
           {"excluded", excluded},
@@ -89,10 +91,19 @@ Trace make_trace(const std::vector<Json>& records) {
   return trace;
 }
 
+/// Returns what is known of a step as a report has it; null if that is nothing.
 Json detail_of(const Trace& trace, const DispatchDetails::Step& step) {
-  Json detail;
-  DispatchDetails(trace).add(detail, step);
-  return detail;
+  Detail detail;
+  detail.dispatch = DispatchDetails(trace).of(step, detail.origins);
+  Json written = Json::parse(detail_json(detail));
+  written.erase("step");
+  return written.empty() ? Json() : written;
+}
+
+std::string note_of(Json detail) {
+  if (!detail.is_object()) return {};
+  detail["step"] = "call";
+  return dispatch_note(*read_detail(detail).dispatch);
 }
 
 Json detail_of(const Trace& trace, const std::vector<OpTally>& ops) {
@@ -131,7 +142,7 @@ TEST_CASE("a call's detail says which keys there were and which was chosen") {
 }
 
 TEST_CASE("repeated calls are counted, unless they record a graph") {
-  Json result = tensor(kPlainTensor);
+  Json result = recorded_tensor(kPlainTensor);
   result["relation"] = "fresh";
   Json with_graph = result;
   with_graph["tensor"]["requires_grad"] = true;
@@ -212,11 +223,11 @@ TEST_CASE("without a table there are key sets, and no choice") {
   const Json detail = detail_of(trace, {{.record = 1, .calls = 1}});
   CHECK(detail["key_set"] == Json({"AutogradCPU", "ADInplaceOrView", "CPU"}));
   CHECK_FALSE(detail.contains("dispatch_key"));
-  CHECK(dispatch_note(detail).empty());
+  CHECK(note_of(detail).empty());
 }
 
 TEST_CASE("calls of several kinds are variants, and the most frequent one is shown") {
-  Json results = {{"results", {tensor(kPlainTensor)}}};
+  Json results = {{"results", {recorded_tensor(kPlainTensor)}}};
   results["results"][0]["relation"] = "view";
   results["results"][0]["of"] = "self";
   const Trace trace =
@@ -303,12 +314,12 @@ TEST_CASE("names of nodes and ops are told by their records") {
 TEST_CASE("a note is one short line") {
   const Trace trace = make_trace(
       {add_record(kCpu | kDense | kConjugate, kBackendSelect | kAutocastCpu, kAutograd)});
-  CHECK(dispatch_note(detail_of(trace, {{.record = 1, .calls = 1}})) ==
+  CHECK(note_of(detail_of(trace, {{.record = 1, .calls = 1}})) ==
         "→ Conjugate, boxed fallback (of AutocastCPU, Conjugate, BackendSelect, CPU; skips "
         "AutocastCPU)");
-  CHECK(dispatch_note({{"dispatch_key", "CPU"}, {"key_set", {"CPU"}}}) == "→ CPU");
-  CHECK(dispatch_note(Json()).empty());
-  CHECK(dispatch_note({{"dispatch_key", 3}}).empty());
+  CHECK(note_of({{"dispatch_key", "CPU"}, {"key_set", {"CPU"}}}) == "→ CPU");
+  CHECK(note_of(Json()).empty());
+  CHECK(note_of({{"dispatch_key", 3}}).empty());
 }
 
 // Checks that details have the types of the schema, whatever a trace file contains.
@@ -396,7 +407,7 @@ TEST_CASE("damaged records and tables never give a detail of other types") {
   std::size_t details = 0;
   for (int round = 0; round < 3000; ++round) {
     Trace trace = make_trace({add_record(kPlainTensor, kBackendSelect, kAutocastCpu),
-                              {{"results", {tensor(kPlainTensor)}}}});
+                              {{"results", {recorded_tensor(kPlainTensor)}}}});
     for (std::string& record : trace.op_records) {
       if (random() % 2 == 0) {
         Json parsed = Json::parse(record);
@@ -416,9 +427,9 @@ TEST_CASE("damaged records and tables never give a detail of other types") {
     Json detail = detail_of(trace, tallies);
     check_detail(detail);
     if (!detail.is_null()) ++details;
-    dispatch_note(detail);
+    note_of(detail);
     damage(detail, random);
-    dispatch_note(detail);
+    note_of(detail);
     check_detail(redispatch_of(trace, arguments));
   }
   CHECK(details > 1000);

@@ -10,13 +10,12 @@ using namespace optrace;
 
 namespace {
 
-nlohmann::json detail_of_variables(const std::vector<std::string>& records,
-                                   const std::vector<OpTally>& tallies) {
+Detail detail_of_variables(const std::vector<std::string>& records,
+                           const std::vector<OpTally>& tallies) {
   Trace trace;
   trace.op_records = records;
-  nlohmann::json detail = nlohmann::json::object();
-  if (auto variables = recorded_variables(trace, tallies); !variables.is_null())
-    detail["variables"] = std::move(variables);
+  Detail detail;
+  detail.variables = recorded_variables(trace, tallies);
   return detail;
 }
 
@@ -29,7 +28,7 @@ TEST_CASE("variables have their values, the most frequent one first", "[recorded
   const auto one = detail_of_variables(records, {{2, 0, 1}});
   CHECK(call_note(one) == "why_not_a: 'it's on'; why_not_b: 'x'");
   const auto two = detail_of_variables(records, {{1, 0, 1}, {2, 0, 3}, {1, 0, 1}});
-  CHECK(two["variables"][0]["values"][1]["calls"] == 2);
+  CHECK(two.variables[0].values[1].calls == 2);
   CHECK(call_note(two) == "why_not_a: 'it's on' ×3, '' ×2; why_not_b: 'x'");
 }
 
@@ -38,5 +37,5 @@ TEST_CASE("anything else than a record of variables is skipped", "[recorded_vari
        {"", "{", "[]", R"({"kind":"variables"})", R"({"kind":"variables","variables":[1]})",
         R"({"kind":"variables","variables":{"a":1}})", R"({"variables":{"a":"b"}})",
         R"({"kind":1,"variables":{"a":"b"}})"})
-    CHECK(detail_of_variables({"{}", record}, {{1, 0, 1}, {7, 0, 1}}).empty());
+    CHECK(detail_of_variables({"{}", record}, {{1, 0, 1}, {7, 0, 1}}).variables.empty());
 }

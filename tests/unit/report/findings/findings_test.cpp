@@ -1,57 +1,57 @@
 #include "report/findings/findings.h"
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "platform/error.h"
 #include "report/check/check.h"
 #include "report/findings/op_tensors.h"
+#include "tests/unit/report/frames.h"
 
 using namespace optrace;
-using Json = nlohmann::json;
+using namespace optrace::test;
 
 namespace {
 
 Frame python_function(const std::string& name, const std::string& file, std::uint64_t calls = 1) {
-  Frame frame;
-  frame.layer = Layer::python;
-  frame.name = name;
-  frame.calls = calls;
-  frame.source = FrameSource{.file = file, .line = 1, .call_line = {}, .url = ""};
-  return frame;
+  Frame made = frame(Layer::python, name, calls);
+  made.source = FrameSource{.file = file, .line = 1, .call_line = {}, .url = ""};
+  return made;
 }
 
-Json tensor(const std::string& device, const Json& shape, const Json& strides) {
-  return {{"tensor",
-           {{"device", device}, {"dtype", "float32"}, {"shape", shape}, {"strides", strides}}}};
+// Puts a call into line 7. It took 100 ns.
+Frame in_line(Frame op) {
+  op.source = FrameSource{.file = "Operators.cpp", .line = 1, .call_line = 7, .url = ""};
+  op.time = optrace::FrameTime{100};
+  return op;
 }
 
-// A call of an op in line 7 that took 100 ns.
-Frame call_with_arguments(const std::string& op, std::uint64_t calls, const Json& arguments) {
-  Frame frame;
-  frame.layer = Layer::dispatcher;
-  frame.name = "at::_ops::call";
-  frame.op = op;
-  frame.calls = calls;
-  frame.source = FrameSource{.file = "Operators.cpp", .line = 1, .call_line = 7, .url = ""};
-  const Json detail = {{"step", "call"}, {"arguments", arguments}};
-  frame.detail = Json::parse(detail.dump());  // Numbers are unsigned, as in a file.
-  frame.time = optrace::FrameTime{100};
-  return frame;
+// A call of an op of one argument.
+Frame call_with(const std::string& op, std::uint64_t calls, Value self) {
+  return in_line(call(op, calls).argument("self", std::move(self)));
+}
+
+// A tensor of which the shape is unknown.
+TensorFacts tensor_without_shape(const std::string& device = "cpu") {
+  TensorFacts made = tensor("float32", {}, device);
+  made.shape.reset();
+  made.strides.reset();
+  return made;
 }
 
 Frame item(const std::string& device, std::uint64_t calls) {
-  return call_with_arguments(
-      "aten::_local_scalar_dense", calls,
-      {{{"name", "self"}, {"value", tensor(device, Json::array(), Json::array())}}});
+  return call_with("aten::_local_scalar_dense", calls, tensor("float32", {}, device));
 }
 
-Report report_of(Frame frame, const std::string& file = "/home/u/train.py") {
+Report report_of(Frame below, const std::string& file = "/home/u/train.py") {
   Frame main = python_function("train.main", file);
-  main.children.push_back(std::move(frame));
+  main.children.push_back(std::move(below));
   Report report;
   report.roots.push_back(std::move(main));
   return report;
@@ -91,7 +91,7 @@ TEST_CASE("what is no finding", "[findings]") {
 
 TEST_CASE("the cost of a dry run is unknown", "[findings]") {
   Report report = report_of(item("cuda:0", 12));
-  report.dry_run = {{"arch", "sm_90"}};
+  report.dry_run = EmulatedDevice{"sm_90", {}, 1};
   const std::vector<Finding> found = find(report);
   REQUIRE(found.size() == 1);
   CHECK(found[0].cost_ns == 0);
@@ -109,14 +109,14 @@ TEST_CASE("imports and the compiler of torch.compile are left out", "[findings]"
 }
 
 TEST_CASE("copies between memory formats are found", "[findings]") {
-  const auto copy = [](const Json& to, const Json& from) {
-    const Json shape = {2, 4, 8, 8};
-    return report_of(
-        call_with_arguments("aten::copy_", 3,
-                            {{{"name", "self"}, {"value", tensor("cpu", shape, to)}},
-                             {{"name", "src"}, {"value", tensor("cpu", shape, from)}}}));
+  const auto copy = [](const Sizes& to, const Sizes& from) {
+    TensorFacts self = tensor("float32", {2, 4, 8, 8}), src = self;
+    self.strides = to;
+    src.strides = from;
+    return report_of(in_line(call("aten::copy_", 3).argument("self", self).argument("src", src)));
   };
-  const Json contiguous = {256, 64, 8, 1}, channels_last = {256, 1, 32, 4}, other = {256, 64, 1, 8};
+  const Sizes contiguous = {256, 64, 8, 1}, channels_last = {256, 1, 32, 4},
+              other = {256, 64, 1, 8};
   CHECK(rules_in(copy(contiguous, channels_last)) == Names{"layout-copy"});
   CHECK(rules_in(copy(channels_last, contiguous)) == Names{"layout-copy"});
   CHECK(rules_in(copy(contiguous, contiguous)).empty());
@@ -124,18 +124,16 @@ TEST_CASE("copies between memory formats are found", "[findings]") {
 }
 
 TEST_CASE("many ops on few elements are found, once for each line", "[findings]") {
-  const auto calls = [](std::uint64_t count, const Json& shape) {
-    return report_of(call_with_arguments(
-        "aten::add.Tensor", count, {{{"name", "self"}, {"value", tensor("cpu", shape, {16, 1})}}}));
+  const auto calls = [](std::uint64_t count, const TensorFacts& self) {
+    return report_of(call_with("aten::add.Tensor", count, self));
   };
-  CHECK(rules_in(calls(1000, {16, 16})) == Names{"tiny-ops"});
-  CHECK(rules_in(calls(999, {16, 16})).empty());
-  CHECK(rules_in(calls(1000, {16, 17})).empty());
-  CHECK(rules_in(calls(1000, "16")).empty());
+  CHECK(rules_in(calls(1000, tensor("float32", {16, 16}))) == Names{"tiny-ops"});
+  CHECK(rules_in(calls(999, tensor("float32", {16, 16}))).empty());
+  CHECK(rules_in(calls(1000, tensor("float32", {16, 17}))).empty());
+  CHECK(rules_in(calls(1000, tensor_without_shape())).empty());
   // The ops that an op calls are part of it.
-  Frame outer = call_with_arguments("aten::linear", 1000, Json::array());
-  outer.children.push_back(call_with_arguments(
-      "aten::t", 1000, {{{"name", "self"}, {"value", tensor("cpu", {1, 1}, {1, 1})}}}));
+  Frame outer = in_line(call("aten::linear", 1000));
+  outer.children.push_back(call_with("aten::t", 1000, tensor("float32", {1, 1})));
   CHECK(rules_in(report_of(std::move(outer))).empty());
 }
 
@@ -143,23 +141,22 @@ namespace {
 
 // An op whose result is new and requires gradients.
 Frame recording_op(std::uint64_t calls) {
-  Frame frame = call_with_arguments("aten::linear", calls, Json::array());
-  Json result = tensor("cpu", {2, 2}, {2, 1});
-  result["tensor"]["requires_grad"] = true;
-  result["relation"] = "fresh";
-  frame.detail.edit()["results"] = Json::array({result});
-  return frame;
+  TensorFacts result = tensor("float32", {2, 2});
+  result.requires_grad = true;
+  Frame made = in_line(call("aten::linear", calls));
+  dispatch_of(made).results = {Result{result, ResultRelation::fresh, ""}};
+  return made;
 }
 
-Frame below(Frame above, Frame frame) {
-  above.children.push_back(std::move(frame));
+Frame below(Frame above, Frame inner) {
+  above.children.push_back(std::move(inner));
   return above;
 }
 
-Frame module_call(std::uint64_t calls, Frame frame) {
+Frame module_call(std::uint64_t calls, Frame inner) {
   return below(python_function("torch.nn.modules.module.Module._wrapped_call_impl",
                                "torch/nn/modules/module.py", calls),
-               std::move(frame));
+               std::move(inner));
 }
 
 }  // namespace
@@ -169,10 +166,8 @@ TEST_CASE("graphs that no backward pass uses are found", "[findings]") {
   CHECK(rules_in(report_of(module_call(1, recording_op(10)))).empty());
   CHECK(rules_in(report_of(module_call(2, recording_op(9)))).empty());
   Frame used = recording_op(10);
-  Frame node;
-  node.layer = Layer::autograd;
-  node.name = "AddmmBackward0";
-  node.detail = {{"backward_of", "aten::linear"}};
+  Frame node = frame(Layer::autograd, "AddmmBackward0");
+  node.detail.edit().node = NodeDetail{"AddmmBackward0", "aten::linear", {}};
   used.children.push_back(std::move(node));
   CHECK(rules_in(report_of(module_call(2, std::move(used)))).empty());
   const char* const compiled = "torch._dynamo.eval_frame._TorchDynamoContext.__call__.<locals>._fn";
@@ -191,14 +186,12 @@ TEST_CASE("graphs that no backward pass uses are found", "[findings]") {
 TEST_CASE("gradients that no op reads are found", "[findings]") {
   // A loop in which an optimizer reads gradients of 2 elements, and a parameter of 3 has one, too.
   const auto training = [](std::vector<Frame> more = {}) {
-    const auto reads = [](const Json& shape, bool is_leaf = false) {
-      Json value = tensor("cpu", shape, {1});
-      value["tensor"]["requires_grad"] = is_leaf;
-      return call_with_arguments("aten::add_.Tensor", 2, {{{"name", "self"}, {"value", value}}});
+    const auto reads = [](const Sizes& shape, bool is_leaf = false) {
+      TensorFacts self = tensor("float32", shape);
+      self.requires_grad = is_leaf;
+      return call_with("aten::add_.Tensor", 2, self);
     };
-    Frame node;
-    node.layer = Layer::autograd;
-    node.name = "torch::autograd::AccumulateGrad";
+    Frame node = frame(Layer::autograd, "torch::autograd::AccumulateGrad");
     node.children.push_back(reads({2}));
     node.children.push_back(reads({3}));
     Report report = report_of(
@@ -210,33 +203,20 @@ TEST_CASE("gradients that no op reads are found", "[findings]") {
     calls.push_back(reads({3}, true));
     calls.push_back(below(python_function("torch.nn.modules.linear.Linear.__init__", "torch/l.py"),
                           reads({3})));
-    for (Frame& frame : more) calls.push_back(std::move(frame));
+    for (Frame& one : more) calls.push_back(std::move(one));
     return report;
   };
   const Report found = training();
   REQUIRE(rules_in(found) == Names{"unread-gradient"});
   CHECK(find(found)[0].message ==
         "`main` computes gradients that nothing reads (3 float32), 2 times in 1 call of it.");
-  const auto with = [&](Frame frame) {
-    std::vector<Frame> more;
-    more.push_back(std::move(frame));
-    return rules_in(training(std::move(more)));
-  };
-  CHECK(with(call_with_arguments("aten::norm", 1,
-                                 {{{"name", "self"}, {"value", tensor("cpu", {3}, {1})}}}))
+  const auto with = [&](Frame more) { return rules_in(training(list(std::move(more)))); };
+  CHECK(with(call_with("aten::norm", 1, tensor("float32", {3}))).empty());
+  CHECK(with(call_with("aten::_foreach_norm.Scalar", 1,
+                       std::vector<Scalar>{tensor("float32", {2}), OtherValue{"more", "9"}}))
             .empty());
-  CHECK(with(call_with_arguments(
-                 "aten::_foreach_norm.Scalar", 1,
-                 {{{"name", "self"},
-                   {"value", {tensor("cpu", {2}, {1}), {{"type", "more"}, {"value", "9"}}}}}}))
-            .empty());
-  CHECK(with(call_with_arguments(
-            "aten::norm", 1,
-            {{{"name", "self"}, {"value", tensor("cpu", Json::array(), Json::array())}}})) ==
-        Names{"unread-gradient"});
-  CHECK(with(call_with_arguments("aten::norm", 1,
-                                 {{{"name", "self"}, {"value", tensor("cpu", "", {})}}}))
-            .empty());
+  CHECK(with(call_with("aten::norm", 1, tensor("float32", {}))) == Names{"unread-gradient"});
+  CHECK(with(call_with("aten::norm", 1, tensor_without_shape())).empty());
   CHECK(with(python_function("torch._dynamo.eval_frame._TorchDynamoContext.__call__.<locals>._fn",
                              "torch/_dynamo/eval_frame.py", 2))
             .empty());
@@ -252,29 +232,25 @@ TEST_CASE("gradients that no op reads are found", "[findings]") {
 
 TEST_CASE("tensors that depend on numbers only are found if the numbers are the same",
           "[findings]") {
-  const Json arguments = {{{"name", "end"}, {"value", 4}}};
-  CHECK(rules_in(report_of(call_with_arguments("aten::arange", 10, arguments))) ==
-        Names{"repeated-op"});
-  CHECK(rules_in(report_of(call_with_arguments("aten::arange", 9, arguments))).empty());
-  CHECK(rules_in(report_of(call_with_arguments("aten::rand", 10, arguments))).empty());
-  Frame varied = call_with_arguments("aten::arange", 12, arguments);
-  varied.detail.edit()["variants"] = Json::array({{{"calls", 6U}}, {{"calls", 6U}}});
+  const auto calls = [](const std::string& op, std::uint64_t count) {
+    return in_line(call(op, count).argument("end", 4));
+  };
+  CHECK(rules_in(report_of(calls("aten::arange", 10))) == Names{"repeated-op"});
+  CHECK(rules_in(report_of(calls("aten::arange", 9))).empty());
+  CHECK(rules_in(report_of(calls("aten::rand", 10))).empty());
+  Frame varied = calls("aten::arange", 12);
+  for (const std::int64_t end : {4, 5})
+    dispatch_of(varied).variants.push_back({6, {{{"end", end}}}, {}, {}});
   CHECK(rules_in(report_of(std::move(varied))).empty());
 }
 
 TEST_CASE("ops on unchanged inputs are found if everything that may write is known", "[findings]") {
   const auto softmax = [](const std::string& device) {
-    Frame frame = call_with_arguments(
-        "aten::softmax.int", 20, {{{"name", "self"}, {"value", tensor(device, {2, 2}, {2, 1})}}});
-    frame.detail.edit()["repeated_calls"] = 15U;
-    return frame;
+    Frame made = call_with("aten::softmax.int", 20, tensor("float32", {2, 2}, device));
+    dispatch_of(made).repeated_calls = 15;
+    return made;
   };
-  const auto kernel = [] {
-    Frame frame;
-    frame.layer = Layer::device;
-    frame.name = "softmax_warp_forward";
-    return frame;
-  };
+  const auto kernel = [] { return frame(Layer::device, "softmax_warp_forward"); };
   const Report host = report_of(softmax("cpu"));
   REQUIRE(rules_in(host) == Names{"repeated-op"});
   CHECK(find(host)[0].calls == 15);
@@ -286,7 +262,7 @@ TEST_CASE("ops on unchanged inputs are found if everything that may write is kno
   device.roots[0].children.push_back(kernel());
   CHECK(rules_in(device).empty());
   Report selected = report_of(below(softmax("cuda:0"), kernel()));
-  selected.meta = {{"selection", Json::object()}};
+  selected.meta = {{"selection", nlohmann::json::object()}};
   CHECK(rules_in(selected).empty());
   Report lacking = report_of(below(softmax("cuda:0"), kernel()));
   lacking.shortfalls.push_back({.kind = "device_work_missing", .count = 1});
@@ -294,59 +270,56 @@ TEST_CASE("ops on unchanged inputs are found if everything that may write is kno
 }
 
 TEST_CASE("workers that fetch nothing are found", "[findings]") {
-  const auto loop = [](const Json& workers, const Json& busy) {
+  using Processes = std::vector<std::uint64_t>;
+  const auto loop = [](const Processes& workers, const Processes& busy) {
     Frame fetch = python_function("torch.utils.data._utils.fetch._MapDatasetFetcher.fetch",
                                   "torch/utils/data/_utils/fetch.py");
-    if (!busy.is_null()) fetch.detail = {{"processes", busy}};
-    Frame frame = python_function("torch.utils.data._utils.worker._worker_loop",
-                                  "torch/utils/data/_utils/worker.py", workers.size());
-    frame.detail = {{"processes", workers}};
-    return report_of(below(std::move(frame), std::move(fetch)));
+    fetch.detail.edit().processes.processes = busy;
+    Frame worker = python_function("torch.utils.data._utils.worker._worker_loop",
+                                   "torch/utils/data/_utils/worker.py", workers.size());
+    worker.detail.edit().processes.processes = workers;
+    return report_of(below(std::move(worker), std::move(fetch)));
   };
-  const Report idle = loop({1, 2, 3}, Json::array({1}));
+  const Report idle = loop({1, 2, 3}, {1});
   REQUIRE(rules_in(idle) == Names{"idle-worker"});
   CHECK(find(idle)[0].calls == 2);
   CHECK(rules_in(loop({1, 2, 3}, {1, 2, 3})).empty());
-  CHECK(rules_in(loop({1, 2, 3}, Json())).empty());
-  CHECK(rules_in(loop({1, 2, 3}, Json::array())).empty());
+  CHECK(rules_in(loop({1, 2, 3}, {})).empty());
 }
 
 TEST_CASE("compilations after the first are found", "[findings]") {
   const auto compiled = [](std::uint64_t compilations) {
-    Frame call =
+    Frame compiled_call =
         python_function("torch._dynamo.eval_frame._TorchDynamoContext.__call__.<locals>._fn",
                         "torch/_dynamo/eval_frame.py", 9);
-    call.children.push_back(python_function("torch._dynamo.convert_frame.CatchErrorsWrapper",
-                                            "torch/_dynamo/convert_frame.py", compilations));
-    call.children.back().layer = Layer::compiler;
-    call.children.push_back(python_function("train.f", "/home/u/train.py", 9));
-    return report_of(std::move(call));
+    compiled_call.children.push_back(
+        python_function("torch._dynamo.convert_frame.CatchErrorsWrapper",
+                        "torch/_dynamo/convert_frame.py", compilations));
+    compiled_call.children.back().layer = Layer::compiler;
+    compiled_call.children.push_back(python_function("train.f", "/home/u/train.py", 9));
+    return report_of(std::move(compiled_call));
   };
   Report three = compiled(3);
   REQUIRE(rules_in(three) == Names{"recompile"});
   CHECK(find(three)[0].calls == 2);
-  three.compilations = {{{"function", "f"}, {"recompile_reasons", Json::array()}},
-                        {{"function", "f"}, {"recompile_reasons", {"0/0: size mismatch"}}},
-                        {{"function", "g"}, {"recompile_reasons", {"1/0: other"}}}};
+  three.compilations.resize(3);
+  for (Compilation& one : three.compilations) one.function = "f";
+  three.compilations[1].recompile_reasons = {"0/0: size mismatch"};
+  three.compilations[2].function = "g";
+  three.compilations[2].recompile_reasons = {"1/0: other"};
   CHECK_THAT(find(three)[0].message, Catch::Matchers::Contains("compile `f` again: size mismatch"));
   CHECK(rules_in(compiled(2)).empty());
 }
 
 TEST_CASE("kernels that are shorter than their launch are found", "[findings]") {
   // Launches of at least 4,000 ns; each has a kernel of `kernel` ns on average.
-  const auto launches = [](std::uint64_t calls, std::uint64_t kernel, const Json& left_out = {}) {
-    Frame device;
-    device.layer = Layer::device;
-    device.name = "at::native::vectorized_elementwise_kernel";
-    device.calls = calls;
-    device.detail = {{"duration_ns", {{"total", calls * kernel}}}};
-    Frame launch;
-    launch.layer = Layer::library;
-    launch.name = "cudaLaunchKernel";
-    launch.calls = calls;
+  const auto launches = [](std::uint64_t calls, std::uint64_t kernel, std::uint64_t left_out = 0) {
+    Frame device = frame(Layer::device, "at::native::vectorized_elementwise_kernel", calls);
+    device.detail.edit().duration = Duration{calls * kernel, 0, 0};
+    Frame launch = frame(Layer::library, "cudaLaunchKernel", calls);
     launch.time = FrameTime{.total = calls * 9000, .range = FrameTime::Range{.shortest = 4000}};
-    if (!left_out.is_null()) launch.detail.edit()["device_work_left_out"] = left_out;
-    return report_of(below(call_with_arguments("aten::add.Tensor", calls, Json::array()),
+    launch.detail.edit().device_work_left_out = left_out;
+    return report_of(below(in_line(call("aten::add.Tensor", calls)),
                            below(std::move(launch), std::move(device))));
   };
   const Report shorter = launches(1000, 3999);
@@ -356,9 +329,9 @@ TEST_CASE("kernels that are shorter than their launch are found", "[findings]") 
   CHECK(rules_in(launches(999, 3999)).empty());
   CHECK(rules_in(launches(1000, 4000)).empty());
   CHECK(rules_in(launches(1000, 0)).empty());  // Times were not recorded.
-  CHECK(rules_in(launches(1000, 3999, 1U)).empty());
+  CHECK(rules_in(launches(1000, 3999, 1)).empty());
   Report dry = launches(1000, 1);
-  dry.dry_run = {{"arch", "sm_90"}};
+  dry.dry_run = EmulatedDevice{"sm_90", {}, 1};
   CHECK(rules_in(dry).empty());
   Report incomplete = launches(1000, 10);
   incomplete.roots[0].children[0].children[0].children[0].calls = 999;
@@ -367,13 +340,9 @@ TEST_CASE("kernels that are shorter than their launch are found", "[findings]") 
 
 TEST_CASE("writes that sort their indices are found in deterministic mode", "[findings]") {
   const auto write = [](bool accumulate) {
-    Frame kernel;
-    kernel.layer = Layer::kernel;
-    kernel.name = "at::native::(anonymous namespace)::index_put_with_sort_kernel";
-    kernel.calls = 1;
-    return report_of(below(call_with_arguments("aten::_index_put_impl_", 1,
-                                               {{{"name", "accumulate"}, {"value", accumulate}}}),
-                           std::move(kernel)));
+    return report_of(below(
+        in_line(call("aten::_index_put_impl_").argument("accumulate", accumulate)),
+        frame(Layer::kernel, "at::native::(anonymous namespace)::index_put_with_sort_kernel")));
   };
   CHECK(rules_in(write(false)) == Names{"slow-kernel"});
   CHECK(rules_in(write(true)).empty());
@@ -392,20 +361,27 @@ TEST_CASE("`no finding` is a rule of check", "[findings][check]") {
 }
 
 TEST_CASE("hostile details are no findings", "[findings]") {
-  for (const Json& arguments :
-       {Json(), Json("x"), Json::array({1, Json::array({nullptr})}),
-        Json::array({{{"name", "self"}, {"value", {{"tensor", 5}}}}}),
-        Json::array({{{"name", 1}, {"value", tensor("cuda:0", {-1, 1e300}, {"a", nullptr})}}})}) {
-    Frame frame = call_with_arguments("aten::copy_", 5, arguments);
-    frame.detail.edit()["variants"] = {1, {{"calls", "x"}, {"arguments", {{"value", 3}}}}};
-    CHECK(rules_in(report_of(std::move(frame))).empty());
+  for (const char* const arguments :
+       {"null", R"("x")", "[1, [null]]", R"([{"name": "self", "value": {"tensor": 5}}])",
+        R"([{"name": 1, "value": {"tensor": {"device": "cuda:0", "dtype": "float32",
+                                             "shape": [-1, 1e300], "strides": ["a", null]}}}])"}) {
+    const WrittenReport read = parse_report(fmt::format(
+        R"({{"schema": "optrace.report/1", "roots": [
+            {{"layer": "dispatcher", "name": "at::_ops::call", "op": "aten::copy_", "calls": 5,
+              "detail": {{"step": "call", "arguments": {},
+                         "variants": [1, {{"calls": "x", "arguments": {{"value": 3}}}}]}},
+              "children": []}}]}})",
+        arguments));
+    Frame copy = in_line(call("aten::copy_", 5));
+    copy.detail = read.roots.at(0).detail;
+    CHECK(rules_in(report_of(std::move(copy))).empty());
   }
 }
 
 TEST_CASE("the number of elements does not overflow", "[findings]") {
-  OpTensor large;
-  large.shape = {1ULL << 40, 1ULL << 40};
+  TensorFacts large;
+  large.shape = {1LL << 40, 1LL << 40};
   CHECK(elements_of(large) == ~0ULL);
-  large.shape.push_back(0);
+  large.shape->push_back(0);
   CHECK(elements_of(large) == 0);
 }

@@ -11,13 +11,8 @@
 #include "tests/unit/report/written_report.h"
 
 using Catch::Contains;
-using optrace::Frame;
-using optrace::FrameSource;
-using optrace::Layer;
-using optrace::Report;
-using optrace::ReportTextOptions;
-using optrace::test::op_call;
-using optrace::test::timed_frame;
+using namespace optrace;
+using namespace optrace::test;
 
 namespace {
 
@@ -57,15 +52,15 @@ TEST_CASE("a folded stack is one line of its parts", "[export]") {
 TEST_CASE("a dispatch trace has PyTorch's own format", "[export]") {
   Report report = add_and_mul();
   Frame& add = report.roots[0].children[0];
-  add.detail.edit()["dispatch_key"] = "AutogradCPU";
+  dispatch_of(add).choice.dispatch_key = "AutogradCPU";
   Frame node = timed_frame(Layer::autograd, "AddBackward0", 0);
-  node.detail.edit()["node"] = "AddBackward0";
+  node.detail.edit().node = NodeDetail{"AddBackward0", "", {}};
   node.children.push_back(op_call("aten::detach", 1));
   add.children.push_back(std::move(node));
   Frame& inner = add.children[0];
   inner.name = "c10::Dispatcher::redispatchBoxed";
-  inner.detail.edit()["step"] = "redispatch";
-  inner.detail.edit()["dispatch_key"] = "CPU\n";
+  dispatch_of(inner).step = DispatchStep::redispatch;
+  dispatch_of(inner).choice.dispatch_key = "CPU\n";
   CHECK(to_dispatch_trace(report) ==
         " [call] op=[aten::add], key=[AutogradCPU]\n"
         "  [redispatchBoxed] op=[aten::add], key=[CPU\\x0a]\n"
@@ -110,7 +105,7 @@ TEST_CASE("an op's time has each moment once", "[export]") {
 
 TEST_CASE("an autograd node's time is not the op's", "[export]") {
   Frame node = timed_frame(Layer::autograd, "MulBackward0", 40);
-  node.detail.edit()["backward_of"] = "aten::mul";
+  node.detail.edit().node = NodeDetail{"MulBackward0", "aten::mul", {}};
   node.children.push_back(op_call("aten::mul", 30));
   Report report = add_and_mul();
   report.roots.front().children.back().children.push_back(std::move(node));
@@ -125,12 +120,10 @@ TEST_CASE("a summary has the lines, the ops and the libraries", "[export]") {
   Report report = add_and_mul();
   Frame& mul = report.roots.front().children.back();
   mul.source = FrameSource{"", 0, 8, ""};
-  mul.detail.edit()["arguments"] = {
-      {{"name", "self"}, {"value", {{"tensor", {{"dtype", "float32"}, {"shape", {4, 8}}}}}}},
-      {{"name", "other"},
-       {"value", {{"tensor", {{"dtype", "int64"}, {"shape", nlohmann::json::array()}}}}}}};
+  dispatch_of(mul).arguments =
+      std::vector<Argument>{{"self", tensor("float32", {4, 8})}, {"other", tensor("int64", {})}};
   Frame library = timed_frame(Layer::library, "sgemm_", 20);
-  library.detail.edit()["library"] = "BLAS";
+  library.detail.edit().library = "BLAS";
   mul.children.push_back(std::move(library));
   const std::string text = to_summary(report, {});
   CHECK_THAT(text, Contains("150 ns in 3 calls of ops and autograd nodes"));
@@ -178,11 +171,13 @@ Report timed() {
   main.number = 1;
   main.children.push_back(std::move(add));
   report.roots.push_back(std::move(main));
-  optrace::Timeline& timeline = report.timeline.emplace();
+  LibraryCall copy;
+  copy.bytes = 8;
+  Timeline& timeline = report.timeline.emplace();
   timeline.process = 7;
   timeline.start_unix_ns = 7'889'238'000'000'000 + 5;
   timeline.threads.push_back({7, {{1, 1000, 1100}, {2, 1010, 1050}, {2, 1050, 1100}}});
-  timeline.work_kinds.push_back({"copy", {{"bytes", 8}}});
+  timeline.work_kinds.push_back({"copy", copy});
   timeline.lanes.push_back({0, 3, 0, {{0, 1060, 1070}}});
   timeline.launches.push_back({{0, 1055}, {0, 1060}});
   return report;

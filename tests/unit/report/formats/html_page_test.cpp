@@ -95,11 +95,10 @@ Report sample(const std::string& file) {
   Frame kernel = timed_frame(Layer::kernel, "at::native::add", 10);
   kernel.symbol = std::string("_ZN2at6native3addEv");
   kernel.thread = 8;
-  kernel.detail.edit()["ranks"] = {1};
+  kernel.detail.edit().processes = {.by_rank = true, .processes = {1}, .calls = {}};
   Frame op = timed_frame(Layer::dispatcher, "at::_ops::add_Tensor::call", 30);
   op.op = "aten::add.Tensor";
-  op.detail.edit()["step"] = "call";
-  op.detail.edit()["dispatch_key"] = "CPU";
+  dispatch_of(op).choice.dispatch_key = "CPU";
   op.source = FrameSource{"", 0, 12, ""};
   op.children.push_back(std::move(kernel));
   Frame main = python(file, 2, 0);
@@ -190,7 +189,7 @@ TEST_CASE("a page has the frames as columns", "[page]") {
   CHECK(text_of(data, "ranks", 2) == "1");
   CHECK(text_of(data, "ranks", 0).empty());
   const Json& detail = data["details"][frames["detail"][1].get<std::size_t>()];
-  CHECK(detail == Json({{"step", "call"}, {"dispatch_key", "CPU"}}));
+  CHECK(detail == Json({{"step", "call"}, {"dispatch_key", "CPU"}, {"kernel", nullptr}}));
   CHECK(data["details"][frames["detail"][2].get<std::size_t>()].is_null());
   CHECK(data["summary"]["ops"][0]["op"] == "aten::add.Tensor");
 }
@@ -206,11 +205,13 @@ TEST_CASE("no text of a report is markup", "[page]") {
   const std::string evil = "</script><script>alert(1)</script><!--\x1b[2J\xe2\x80\xae\xff";
   Report report = sample(evil);
   report.device = evil;
-  report.torch = {{"version", evil}};
+  report.torch.version = evil;
   report.meta = {{"call", evil}, {"warnings", {evil}}};
   Frame& frame = report.roots.front();
   frame.name = frame.library.emplace(frame.op.emplace(evil));
-  frame.detail.edit()[evil] = {evil, {{evil, evil}}};
+  const OpenValue nested{std::vector<NamedValue>{{evil, {evil}}}};
+  LibraryCall& call = frame.detail.edit().calls.emplace_back();
+  call.values = {{evil, {std::vector<OpenValue>{{evil}, nested}}}};
   const std::string page = to_html_page(report, {}, {});
   CHECK(count_of(page, "<script") == count_of(plain, "<script"));
   CHECK(count_of(page, "</script") == count_of(plain, "</script"));
@@ -220,7 +221,7 @@ TEST_CASE("no text of a report is markup", "[page]") {
   CHECK(text_of(data, "library", 0) == shown);
   CHECK(data["header"][0][1] == shown);
   const Json& detail = data["details"][data["frames"]["detail"][0].get<std::size_t>()];
-  CHECK(detail[shown] == Json({shown, {{shown, shown}}}));
+  CHECK(detail["calls"][0][shown] == Json({shown, {{shown, shown}}}));
 }
 
 TEST_CASE("links lead to GitHub only", "[page]") {
@@ -334,7 +335,7 @@ TEST_CASE("the trees of a comparison are one", "[page]") {
   const Report first = sample("train.py");
   Report second = sample("train.py");
   Frame& op = second.roots.front().children.front();
-  op.detail.edit()["dispatch_key"] = "CUDA";
+  dispatch_of(op).choice.dispatch_key = "CUDA";
   op.children.front().calls = 1;
   op.children.push_back(timed_frame(Layer::kernel, "at::native::fill", 3));
   op.children.back().children.push_back(timed_frame(Layer::library, "cudaMemset", 2));

@@ -5,6 +5,7 @@
 #include <string>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "present/terminal_text.h"
 #include "report/model/report.h"
@@ -26,7 +27,8 @@ namespace {
 
 Report conv2d_report() {
   Report report;
-  report.torch = {{"version", "2.6.0+cu124"}, {"git_version", "1eba9b3aa3c43f86f4a2c807ac8e12c4"}};
+  report.torch.version = "2.6.0+cu124";
+  report.torch.git_version = "1eba9b3aa3c43f86f4a2c807ac8e12c4";
   report.device = "cpu";
   report.source_version = "2.6.0";
   report.source_of_torch = report.source_exact = true;
@@ -41,11 +43,12 @@ Report conv2d_report() {
   forward.source = FrameSource{"torch/nn/modules/conv.py", 553, {}, "https://github.com/x#L553"};
   Frame call = frame(Layer::dispatcher, "at::_ops::conv2d::call");
   call.op = "aten::conv2d";
-  call.detail = {{"step", "call"}};
+  call.detail.edit().dispatch = optrace::DispatchDetail();
   call.source = FrameSource{"build/aten/src/ATen/Operators_2.cpp", 10, 549U, ""};
   Frame kernel = frame(Layer::kernel, "at::native::(anonymous namespace)::conv2d");
   Frame execute = frame(Layer::library, "dnnl_primitive_execute");
-  execute.detail = {{"library", "oneDNN"}, {"implementation", "cpu::x64::jit_avx2"}};
+  execute.detail.edit().library = "oneDNN";
+  execute.detail.edit().implementation = "cpu::x64::jit_avx2";
   execute.calls = 2;
   kernel.children.push_back(frame(Layer::runtime, "first"));
   kernel.children.push_back(std::move(execute));
@@ -132,7 +135,7 @@ TEST_CASE("lines from debug info are not marked", "[report_text]") {
   FrameSource& called = call.children[0].children[0].source.edit();
   called = FrameSource{"aten/x.cpp", 5, 21U, ""};
   called.approximate = optrace::LineBounds();
-  call.children[0].detail = {{"inlined", true}};
+  call.children[0].detail.edit().inlined = true;
   const std::string text = to_text(report, {});
   CHECK_THAT(text, Contains("conv2d  inlined"));
   CHECK_THAT(text, Contains("/home/me/conv.cpp:17 ") && Contains("called at :~12\n"));
@@ -188,11 +191,12 @@ TEST_CASE("what comes from a trace can't drive the terminal", "[report_text]") {
   report.meta["interpreter"] = {{"path", hostile}, {"from", hostile}};
   report.meta["warnings"] = {hostile, 5};
   report.meta["inputs"] = {{{"name", hostile}, {"shape", {hostile}}, {"dtype", hostile}}, 7};
-  report.torch["version"] = hostile;
+  report.torch.version = hostile;
   report.roots[0].name = hostile;
   report.roots[0].source.edit().file = hostile;
   report.roots[0].source.edit().url = "https://x/" + hostile;
-  report.roots[0].detail = {{"implementation", hostile}, {"python_name", hostile}};
+  report.roots[0].detail.edit().implementation = hostile;
+  report.roots[0].detail.edit().python_name = hostile;
   ReportTextOptions options;
   options.style.links = std::make_shared<optrace::FileLinks>(optrace::HyperlinkFormat("default"));
   options.own_trace = true;

@@ -32,21 +32,19 @@ Frame numbered_call(std::size_t number) {
   if (number % 2 == 0) op.op = "aten::_local_scalar_dense";
   op.calls = 12;
   op.source = FrameSource{"", 0, static_cast<std::uint32_t>(number), ""};
-  const Json tensor = {{"device", fmt::format("cuda:{}", number % 8)},
-                       {"dtype", "float32"},
-                       {"shape", Json::array()}};
-  op.detail = parsed({{"step", "call"},
-                      {"arguments", {{{"name", "self"}, {"value", {{"tensor", tensor}}}}}},
-                      {"results", {{{"tensor", tensor}, {"relation", "fresh"}}}}});
+  const TensorFacts self = tensor("float32", {}, fmt::format("cuda:{}", number % 8));
+  DispatchDetail& dispatch = dispatch_of(op);
+  dispatch.arguments = {{"self", self}};
+  dispatch.results = {Result{self, ResultRelation::fresh, ""}};
   Frame library = timed_frame(Layer::library, fmt::format("function{}", number), 20);
-  library.detail = parsed({{"library", "cuBLAS"},
-                           {"calls",
-                            {{{"kind", "copy"},
-                              {"direction", fmt::format("way {}", number)},
-                              {"bytes", 4},
-                              {"calls", 1}}}}});
+  library.detail.edit().library = "cuBLAS";
+  LibraryCall& copy = library.detail.edit().calls.emplace_back();
+  copy.kind = "copy";
+  copy.direction = fmt::format("way {}", number);
+  copy.bytes = 4;
+  copy.calls = 1;
   Frame kernel = timed_frame(Layer::device, fmt::format("kernel{}", number), 10);
-  kernel.detail = parsed({{"duration_ns", {{"total", 10}}}});
+  kernel.detail.edit().duration = Duration{10, 0, 0};
   library.children.push_back(std::move(kernel));
   op.children.push_back(std::move(library));
   return op;
@@ -55,11 +53,15 @@ Frame numbered_call(std::size_t number) {
 // A kernel that torch.compile generated for two lines.
 Frame fused_kernel(std::size_t number) {
   Frame kernel = timed_frame(Layer::kernel, fmt::format("cpp_fused_add_relu_{}", number), 30);
-  kernel.detail =
-      parsed({{"origins",
-               {{{"op", "aten::add.Tensor"}, {"file", "/x/model.py"}, {"line", 7}},
-                {{"op", "aten::add.Tensor"}, {"file", "/x/model.py"}, {"line", 7}},
-                {{"op", "aten::relu"}, {"file", "/x/model.py"}, {"line", number + 8}}}}});
+  const auto origin = [](const char* op, std::size_t line) {
+    return Origin{.op = op,
+                  .node = "",
+                  .file = "/x/model.py",
+                  .line = static_cast<std::uint32_t>(line),
+                  .module = ""};
+  };
+  kernel.detail.edit().origins = {origin("aten::add.Tensor", 7), origin("aten::add.Tensor", 7),
+                                  origin("aten::relu", number + 8)};
   return kernel;
 }
 
@@ -70,19 +72,18 @@ Report with_everything(std::size_t count) {
                         {"python", "3.11.7"},
                         {"shown", "--top 5"},
                         {"recording", {{"duration_ns", 5'000'000}, {"events", 7}}}});
-  report.torch = {{"version", "2.6.0"},
-                  {"git_version", "2236df1770800ffea5697b11b0bb0d910b2e59e1"}};
+  report.torch.version = "2.6.0";
+  report.torch.git_version = "2236df1770800ffea5697b11b0bb0d910b2e59e1";
   report.device = "cuda";
   report.source_version = "2.6.0";
-  report.steps = parsed({{"first", 3}, {"count", 2}, {"ended_after", 3}});
-  report.dry_run = parsed({{"arch", "sm_90"}, {"gpu_model", "NVIDIA H100"}, {"devices", 8}});
-  report.processes = Json::array();
+  report.steps = RecordedSteps{.first = 3, .count = 2, .ended_after = 3};
+  report.dry_run = EmulatedDevice{.arch = "sm_90", .gpu_model = "NVIDIA H100", .devices = 8};
   for (const char* const list : {"inputs", "differences", "warnings"})
     report.meta[list] = Json::array();
   Frame main = timed_frame(Layer::python, "__main__.<module>", 1'000'000);
   main.source = FrameSource{"/home/u/train.py", 1, {}, ""};
   for (std::size_t i = 0; i < count; ++i) {
-    report.processes.push_back(parsed({{"id", 100 + i}, {"rank", i}}));
+    report.processes.push_back({.id = 100 + i, .rank = i});
     report.meta["inputs"].push_back(
         {{"name", fmt::format("x{}", i)}, {"shape", {2, 3}}, {"dtype", "torch.float32"}});
     report.meta["differences"].push_back(fmt::format("only rank {} took a path", i));
@@ -144,7 +145,7 @@ TEST_CASE("a summary with room has more rows of each section", "[summary]") {
   Report report = with_everything(40);
   for (const char* const list : {"inputs", "differences", "warnings"}) report.meta.erase(list);
   report.shortfalls.clear();
-  report.dry_run = nullptr;
+  report.dry_run.reset();
   const std::string roomy = summary(report);
   INFO(roomy);
   CHECK(line_count(roomy) == 60);

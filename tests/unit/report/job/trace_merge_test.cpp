@@ -15,6 +15,7 @@
 #include "report/job/call_patterns.h"
 #include "report/job/merged_processes.h"
 #include "report/merge/merge.h"
+#include "tests/unit/report/frame_details.h"
 #include "tracer/trace/trace.h"
 
 using namespace optrace;
@@ -139,9 +140,9 @@ TEST_CASE("a merged trace has the sums of its traces", "[trace_merge]") {
   REQUIRE(report.roots[0].children.size() == 2);
   const Frame& work = report.roots[0].children[0];
   CHECK(work.calls == 22);
-  CHECK(work.detail["calls_by_rank"] ==
+  CHECK(written_detail(work)["calls_by_rank"] ==
         nlohmann::json::array({{{"calls", 12}, {"ranks", nlohmann::json::array({1})}}}));
-  CHECK(report.roots[0].children[1].detail["ranks"] == nlohmann::json::array({1}));
+  CHECK(written_detail(report.roots[0].children[1])["ranks"] == nlohmann::json::array({1}));
   CHECK(report.meta["differences"] ==
         nlohmann::json::array({"only rank 1 took extra under main",
                                "work under main: rank 1 took it 12 times, the others 10 times"}));

@@ -19,8 +19,7 @@ namespace {
 
 Report small() {
   Report report;
-  report.torch = {
-      {"version", "2.6.0"}, {"git_version", "abc"}, {"cuda", nullptr}, {"debug", false}};
+  report.torch = {"2.6.0", "abc", "", false};
   report.device = "cpu";
   report.source_version = "2.6.0";
   report.source_of_torch = report.source_exact = true;
@@ -37,7 +36,7 @@ Report small() {
   child.layer = Layer::library;
   child.name = "sgemm_";
   child.source = FrameSource{"", 0, 9U, ""};
-  child.detail = {{"library", "BLAS"}};
+  child.detail.edit().library = "BLAS";
   root.children.push_back(std::move(child));
   root.children.emplace_back();
   report.roots.push_back(std::move(root));
@@ -80,7 +79,7 @@ TEST_CASE("the report's JSON has the schema's keys, in its order", "[report_json
 TEST_CASE("bytes that are no UTF-8, and surrogates, are texts in the JSON", "[report_json]") {
   Report report = small();
   report.roots[0].name = "bad \xff\xfe name \xed\xb2\x80 \x1b[31m";
-  report.roots[0].detail = {{"python_name", "\xc3\x28"}};
+  report.roots[0].detail.edit().python_name = "\xc3\x28";
   const std::string text = to_json(report);
   const Json root = Json::parse(text)["roots"][0];
   CHECK(root["name"] == "bad \\xff\\xfe name \\udc80 \x1b[31m");

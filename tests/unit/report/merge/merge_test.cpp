@@ -12,6 +12,7 @@
 #include "pytorch/symbols/symbol_key.h"
 #include "report/model/report.h"
 #include "tests/unit/index_file.h"
+#include "tests/unit/report/frame_details.h"
 #include "tests/unit/report/merged_timeline.h"
 #include "tests/unit/trace_builder.h"
 
@@ -202,12 +203,12 @@ TEST_CASE("a merged report has one frame a path, with layers, ops and lines", "[
   CHECK(binding.calls == 2);
   CHECK(binding.source->call_line == 549U);
   CHECK(binding.source->url.empty());  // Generated.
-  CHECK(binding.detail["python_name"] == "torch.conv2d");
+  CHECK(written_detail(binding)["python_name"] == "torch.conv2d");
 
   const Frame& call = descend(root, 3);
   CHECK(call.layer == Layer::dispatcher);
   CHECK(call.op == "aten::conv2d");
-  CHECK(call.detail["step"] == "call");
+  CHECK(written_detail(call)["step"] == "call");
   CHECK(call.source->line == 2000U);
   CHECK(call.source->call_line == 1010U);
 
@@ -230,16 +231,16 @@ TEST_CASE("a merged report has one frame a path, with layers, ops and lines", "[
   CHECK(library.name == "dnnl_primitive_execute");
   CHECK(library.source->file.empty());
   CHECK(library.source->call_line == 4020U);
-  CHECK(library.detail["call_lines"] == std::vector<unsigned>{4020, 4030});
-  CHECK(library.detail["library"] == "oneDNN");
-  CHECK(library.detail["implementation"] == "cpu::x64::jit_avx2_convolution_fwd_t");
+  CHECK(written_detail(library)["call_lines"] == std::vector<unsigned>{4020, 4030});
+  CHECK(written_detail(library)["library"] == "oneDNN");
+  CHECK(written_detail(library)["implementation"] == "cpu::x64::jit_avx2_convolution_fwd_t");
 }
 
 TEST_CASE("everything that is folded away is there when all is asked for", "[merge]") {
   const Report report = merge_timeline(conv2d().trace, nullptr, {.all = true});
   REQUIRE(report.roots.size() == 1);
   CHECK(report.roots[0].name == "_PyEval_EvalFrameDefault");
-  CHECK(report.roots[0].detail["entered_before_recording"] == true);
+  CHECK(written_detail(report.roots[0])["entered_before_recording"] == true);
   CHECK(names(report.roots[0]).find("c10::impl::wrap_kernel_functor_unboxed_<A>::call") !=
         std::string::npos);
   CHECK(report.source_version.empty());
@@ -292,13 +293,13 @@ TEST_CASE("what torch.compile does while it compiles is one frame", "[merge]") {
   REQUIRE(report.roots[0].children.size() == 2);
   const Frame& compiler = report.roots[0].children[0];
   CHECK(compiler.layer == Layer::compiler);
-  CHECK(compiler.detail["compilations"] == std::vector<std::string>{"0/0"});
+  CHECK(written_detail(compiler)["compilations"] == std::vector<std::string>{"0/0"});
   CHECK(compiler.children.empty());
   const Frame& ran = report.roots[0].children[1];
-  CHECK(ran.detail["generated"] == true);
+  CHECK(written_detail(ran)["generated"] == true);
   REQUIRE(ran.children.size() == 1);
   CHECK(ran.children[0].name == "cpp_fused_add_0");
-  CHECK(ran.children[0].detail["origins"][0]["line"] == 5);
+  CHECK(written_detail(ran.children[0])["origins"][0]["line"] == 5);
 
   const Report all = optrace::merge(t.trace, nullptr, {.all = true});
   CHECK(all.roots[0].children[0].children.size() == 1);
@@ -342,13 +343,13 @@ TEST_CASE("a frame below a jump is marked, through folded frames too", "[merge]"
   t.enter(kernel, plumbing, 900);
   const Report report = merge_timeline(t.trace, nullptr, {});
   const Frame& root = report.roots.at(0);
-  CHECK(root.detail["step"] == "redispatch");
+  CHECK(written_detail(root)["step"] == "redispatch");
   REQUIRE(root.children.size() == 1);
   CHECK(root.children[0].name == "at::native::conv2d");
-  CHECK(root.children[0].detail["tail_call"] == true);
+  CHECK(written_detail(root.children[0])["tail_call"] == true);
   const Report all = merge_timeline(t.trace, nullptr, {.all = true});
-  CHECK(all.roots.at(0).children.at(0).detail["tail_call"] == true);
-  CHECK_FALSE(all.roots[0].children[0].children.at(0).detail.contains("tail_call"));
+  CHECK(written_detail(all.roots.at(0).children.at(0))["tail_call"] == true);
+  CHECK_FALSE(written_detail(all.roots[0].children[0].children.at(0)).contains("tail_call"));
 }
 
 TEST_CASE("threads have roots of their own", "[merge]") {
@@ -402,7 +403,7 @@ TEST_CASE("what OpenMP's workers do belongs to the call that opened the region",
   const Frame& inside = report.roots[0].children.at(0).children.at(0);
   CHECK(inside.calls == 3);
   CHECK(inside.thread == 1);
-  CHECK(inside.detail["threads"] == 3);
+  CHECK(written_detail(inside)["threads"] == 3);
   CHECK(report.threads == 3);
 }
 
@@ -411,14 +412,15 @@ TEST_CASE("the CPU capability of a kernel is that of its copy's source file", "[
   const auto kernel = t.function("_ZN2at6native12_GLOBAL__N_110add_kernelEv");
   t.trace.functions[kernel].source_file = "UfuncCPUKernel_add.cpp.AVX2.cpp";
   t.enter(kernel, kNone, 1000);
-  CHECK(merge_timeline(t.trace, nullptr, {}).roots.at(0).detail["cpu_capability"] == "AVX2");
+  CHECK(written_detail(merge_timeline(t.trace, nullptr, {}).roots.at(0))["cpu_capability"] ==
+        "AVX2");
 }
 
 TEST_CASE("a trace that knows nothing about itself still gives a report", "[merge]") {
   TraceBuilder t;
   t.enter(t.function(""), kNone, 1000);
   const Report report = merge_timeline(t.trace, nullptr, {.all = true});
-  CHECK(report.torch["version"].is_null());
+  CHECK(report.torch.version.empty());
   CHECK(report.device == "cpu");
   REQUIRE(report.roots.size() == 1);
   CHECK(report.roots[0].name == "libtorch_cpu.so+0x0");

@@ -1,5 +1,3 @@
-#include "report/compare/formats/comparison_page.h"
-
 #include <cstddef>
 #include <unordered_map>
 #include <utility>
@@ -9,7 +7,9 @@
 
 #include "report/compare/formats/compared_tree.h"
 #include "report/compare/formats/comparison_json.h"
-#include "report/formats/html/page_tables.h"
+#include "report/compare/formats/comparison_page.h"
+#include "report/formats/html/page_json.h"
+#include "report/formats/html/page_tables_json.h"
 
 namespace optrace {
 namespace {
@@ -42,7 +42,7 @@ void to_html_page(const Report& first, const Report& second, const Comparison& c
                   const PageOptions& page, OutputSink& sink) {
   std::vector<PageRow> rows = compared_rows(first, second, comparison, options);
   const RowNumbers numbers = numbers_of(rows);
-  Json described = {
+  const Json described = {
       {"first", labels.first},
       {"second", labels.second},
       {"header", page_header(second)},
@@ -54,7 +54,7 @@ void to_html_page(const Report& first, const Report& second, const Comparison& c
       {"emulated_reads", comparison.emulated_reads},
       {"changes", list_of(comparison.differences, numbers)},
       {"not_known", list_of(comparison.not_known, numbers)}};
-  to_comparison_page({.first = first, .rows = std::move(rows), .comparison = std::move(described)},
+  to_comparison_page({.first = first, .rows = std::move(rows), .comparison = page_json(described)},
                      page, sink);
 }
 

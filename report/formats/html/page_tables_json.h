@@ -9,7 +9,8 @@
 
 namespace optrace {
 
-// The parts of a page besides the tree, with the keys of docs/html-page.md.
+// The parts of a page besides the tree, with the keys of docs/html-page.md. Only files that write
+// the page's JSON include this header.
 
 /// The head of the text report: pairs of a label and a text.
 nlohmann::json page_header(const Report& report);

@@ -1,5 +1,3 @@
-#include "report/formats/html/page_frames.h"
-
 #include <array>
 #include <charconv>
 #include <optional>
@@ -10,12 +8,13 @@
 
 #include "report/details/call_detail.h"
 #include "report/details/dispatch_detail.h"
+#include "report/formats/html/page_frames.h"
 #include "report/formats/html/page_json.h"
 #include "report/job/process_names.h"
+#include "report/json/write_detail_json.h"
 #include "report/lines/frame_line.h"
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
-#include "report/model/json_fields.h"
 #include "report/model/own_code.h"
 #include "report/model/walk_frames.h"
 
@@ -42,54 +41,22 @@ std::string link_of(const FrameSource& source) {
                                     : source.url;
 }
 
-// Returns the processes that took a frame's path; empty if all did.
-std::string takers(const Frame& frame) {
-  if (!frame.detail.is_object()) return {};
-  for (const char* const key : {"ranks", "processes"})
-    if (const auto found = frame.detail.find(key); found != frame.detail.end() && found->is_array())
-      return process_names(*found);
-  return {};
-}
-
-bool has_column(std::string_view key) {
-  return key == "ranks" || key == "processes";
-}
-
-// Returns the JSON text of what has no column of its own.
-std::string rest_of(const Json& detail) {
-  std::string text;
-  if (!detail.is_object()) return text;
-  for (const auto& [key, value] : detail.items()) {
-    if (has_column(key)) continue;
-    text += text.empty() ? '{' : ',';
-    text += page_json(key) + ':' + page_json(value);
-  }
-  return text.empty() ? text : text + '}';
-}
-
-// Returns true if two details are the same but for what has columns of its own.
-bool is_same_rest(const Json& one, const Json& other) {
-  const auto next = [](auto at, const auto& end) {
-    while (at != end && has_column(at.key())) ++at;
-    return at;
-  };
-  auto a = next(one.begin(), one.end());
-  auto b = next(other.begin(), other.end());
-  while (a != one.end() && b != other.end()) {
-    if (a.key() != b.key() || *a != *b) return false;
-    a = next(++a, one.end());
-    b = next(++b, other.end());
-  }
-  return a == one.end() && b == other.end();
+// Returns what has no column of its own.
+Detail rest_of(const Detail& detail) {
+  Detail rest = detail;
+  rest.processes.processes.clear();
+  return rest;
 }
 
 // Returns the number of a frame's detail. Mostly it is the same as in the last frame of that name,
 // and writing it takes longer than comparing it.
 std::uint64_t number_of_detail(const Frame& frame, PageFrames& page) {
-  const Json& detail = frame.detail;
+  const Detail& detail = *frame.detail;
   auto& [last, number] = page.last_details[frame.name];
-  if (last == nullptr || (last != &detail && !is_same_rest(*last, detail)))
-    number = page.details.number_of(rest_of(detail));
+  if (last == nullptr || (last != &detail && rest_of(*last) != rest_of(detail))) {
+    const Json rest = to_json(rest_of(detail));
+    number = page.details.number_of(rest.empty() ? std::string() : page_json(rest));
+  }
   last = &detail;
   return number;
 }
@@ -98,12 +65,6 @@ std::uint64_t number_of_thread(std::uint64_t thread, PageFrames& page) {
   const auto [at, added] = page.thread_numbers.try_emplace(thread, page.threads.size());
   if (added) page.threads.push_back(thread);
   return at->second;
-}
-
-// Returns true if the detail has nothing besides what has a column of its own, as most have.
-bool is_plain(const Frame& frame) {
-  const Json& detail = frame.detail;
-  return !detail.is_object() || detail.empty();
 }
 
 /// A row with what is found only once for several columns.
@@ -116,14 +77,14 @@ struct Row : PageRow {
         call_bounds(source.call_approximate.value_or(LineBounds())),
         range(row.frame->time && row.frame->time->range ? *row.frame->time->range
                                                         : FrameTime::Range()),
-        plain(is_plain(*row.frame)) {}
+        plain(!row.frame->detail) {}
 
   const FrameSource& source;
   std::uint32_t call_line;
   LineBounds bounds;       // 0 if the line is exact or the bounds are unknown.
   LineBounds call_bounds;  // Same, of the line of the call.
   FrameTime::Range range;  // 0 if unknown.
-  bool plain;
+  bool plain;              // The frame has no detail, as most have.
 };
 
 struct Column {
@@ -151,12 +112,12 @@ constexpr auto kColumns = std::to_array<Column>({
      }},
     {"why",
      [](const Row& row, PageFrames& page) -> std::uint64_t {
-       return row.plain ? 0 : page.texts.number_of(call_note(row.frame->detail));
+       return row.plain ? 0 : page.texts.number_of(call_note(*row.frame->detail));
      }},
     {"choice",
      [](const Row& row, PageFrames& page) -> std::uint64_t {
        const bool is_step = !row.plain && row.frame->layer == Layer::dispatcher;
-       return is_step ? page.texts.number_of(dispatch_note(row.frame->detail)) : 0;
+       return is_step ? page.texts.number_of(dispatch_note(*row.frame->detail->dispatch)) : 0;
      }},
     {"name",
      [](const Row& row, PageFrames& page) { return page.texts.number_of(row.frame->name); }},
@@ -197,8 +158,13 @@ constexpr auto kColumns = std::to_array<Column>({
     {"thread",
      [](const Row& row, PageFrames& page) { return number_of_thread(row.frame->thread, page); }},
     {"ranks",
-     [](const Row& row, PageFrames& page)
-         -> std::uint64_t { return row.plain ? 0 : page.texts.number_of(takers(*row.frame)); }},
+     [](const Row& row,
+        PageFrames& page) -> std::
+                              uint64_t {
+                                return row.plain ? 0
+                                                 : page.texts.number_of(process_names(
+                                                       row.frame->detail->processes.processes));
+                              }},
     {"calls", [](const Row& row, PageFrames&) { return row.frame->calls; }},
     {"time", [](const Row& row, PageFrames&) { return total_time(*row.frame); }},
     {"own_time", [](const Row& row, PageFrames&) { return own_time(*row.frame); }},

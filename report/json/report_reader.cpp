@@ -5,7 +5,10 @@
 #include <limits>
 #include <utility>
 
+#include "platform/text/json_fields.h"
 #include "platform/text/json_reader.h"
+#include "report/json/read_compilation_json.h"
+#include "report/json/read_detail_json.h"
 
 namespace optrace {
 namespace {
@@ -21,7 +24,7 @@ Layer layer_named(const std::string& name) {
   throw ReportError("a frame has an unknown layer");
 }
 
-/// Copying a JSON value recurses into it. No optrace version writes values deeper than this limit.
+/// Reading a JSON value recurses into it. No optrace version writes values deeper than this limit.
 bool is_too_deep(const Json& json) {
   constexpr std::size_t kMaxDepth = 64;
   std::vector<std::pair<const Json*, std::size_t>> pending{{&json, 1}};
@@ -37,13 +40,6 @@ bool is_too_deep(const Json& json) {
 
 ReportError unlike(const char* key, const char* what) {
   return ReportError(std::string("`") + key + "` is not " + what);
-}
-
-/// Returns the value of a key, or null if the key is missing, as in files of older versions.
-const Json& value_at(const Json& object, const char* key) {
-  static const Json kNull;
-  const auto found = object.find(key);
-  return found == object.end() ? kNull : *found;
 }
 
 std::optional<std::string> text_in(const Json& object, const char* key) {
@@ -68,15 +64,17 @@ std::optional<Number> number_in(const Json& object, const char* key) {
   return value.get<Number>();
 }
 
-Json structure_in(const Json& object, const char* key, Json::value_t type, const char* what) {
+/// Returns null if the key is missing.
+const Json& structure_in(const Json& object, const char* key, Json::value_t type,
+                         const char* what) {
   const Json& value = value_at(object, key);
-  if (value.is_null()) return {};
+  if (value.is_null()) return value;
   if (value.type() != type) throw unlike(key, what);
   if (is_too_deep(value)) throw ReportError(std::string("`") + key + "` is nested too deep");
   return value;
 }
 
-Json object_in(const Json& object, const char* key) {
+const Json& object_in(const Json& object, const char* key) {
   return structure_in(object, key, Json::value_t::object, "an object");
 }
 
@@ -86,19 +84,16 @@ const Json& list_in(const Json& object, const char* key) {
   return value;
 }
 
-/// Takes the time out of a frame's detail. Returns nullopt if there is none.
-std::optional<FrameTime> take_time(Json& detail) {
-  constexpr const char* kTime = "time";
-  const Json time = detail.is_object() ? value_at(detail, kTime) : Json();
-  if (!time.is_object() || !value_at(time, "total").is_number_unsigned()) return std::nullopt;
-  detail.erase(kTime);
-  if (detail.empty()) detail = nullptr;
-  FrameTime taken{time["total"].get<std::uint64_t>()};
-  const Json& shortest = value_at(time, "shortest");
-  const Json& longest = value_at(time, "longest");
-  if (shortest.is_number_unsigned() && longest.is_number_unsigned())
-    taken.range = {shortest.get<std::uint64_t>(), longest.get<std::uint64_t>()};
-  return taken;
+/// Returns the time in a frame's detail. Returns nullopt if there is none.
+std::optional<FrameTime> time_in(const Json& detail) {
+  const Json& time = value_at(detail, "time");
+  const auto total = number_at(time, "total");
+  if (!total) return std::nullopt;
+  FrameTime read{*total};
+  const auto shortest = number_at(time, "shortest");
+  const auto longest = number_at(time, "longest");
+  if (shortest && longest) read.range = {*shortest, *longest};
+  return read;
 }
 
 /// Returns the state of a line: `exact` and `interval` are the keys of the frame's source that
@@ -128,9 +123,7 @@ bool has_own_source(const Frame& frame) {
                                  frame.source->file.rfind(".py") == frame.source->file.size() - 3))
     return true;
   // A kernel that torch.compile generated.
-  if (frame.layer != Layer::kernel || !frame.detail.is_object()) return false;
-  const Json& origins = value_at(frame.detail, "origins");
-  return origins.is_array() && !origins.empty();
+  return frame.layer == Layer::kernel && !frame.detail->origins.empty();
 }
 
 /// Parses a frame without its children. `exact`: the lines of the index are exact in a file without
@@ -147,17 +140,17 @@ Frame frame_of(const Json& json, bool exact, const Frame* parent) {
   frame.op = text_in(json, "op");
   frame.thread = number_in<std::uint64_t>(json, "thread").value_or(frame.thread);
   frame.calls = number_in<std::uint64_t>(json, "calls").value_or(frame.calls);
-  Json detail = object_in(json, "detail");
-  frame.time = take_time(detail);
-  if (!detail.is_null()) frame.detail = std::move(detail);
-  if (const Json source = object_in(json, "source"); !source.is_null()) {
+  const Json& detail = object_in(json, "detail");
+  frame.time = time_in(detail);
+  if (Detail read = detail_of(detail); read != Detail()) frame.detail = std::move(read);
+  if (const Json& source = object_in(json, "source"); !source.is_null()) {
     FrameSource& known = frame.source.edit();
     known.file = text_or_empty(source, "file");
     known.line = number_in<std::uint32_t>(source, "line").value_or(0);
     known.call_line = number_in<std::uint32_t>(source, "call_line");
     known.url = text_or_empty(source, "url");
-    known.debug_info = source.value("debug_info", Json()) == true;
-    if (const Json range = object_in(source, "call_range"); !range.is_null()) {
+    known.debug_info = flag_at(source, "debug_info");
+    if (const Json& range = object_in(source, "call_range"); !range.is_null()) {
       const auto number = [&](const char* key) {
         return number_in<std::uint32_t>(range, key).value_or(0);
       };
@@ -174,8 +167,37 @@ Frame frame_of(const Json& json, bool exact, const Frame* parent) {
   return frame;
 }
 
+TorchBuild torch_of(const Json& json) {
+  TorchBuild torch{text_at(json, "version"), text_at(json, "git_version"), text_at(json, "cuda"),
+                   std::nullopt};
+  if (const Json& debug = value_at(json, "debug"); debug.is_boolean())
+    torch.debug = debug.get<bool>();
+  return torch;
+}
+
+std::optional<EmulatedDevice> device_of(const Json& json) {
+  if (json.is_null()) return std::nullopt;
+  return EmulatedDevice{text_at(json, "arch"), text_at(json, "gpu_model"),
+                        count_at(json, "devices")};
+}
+
+std::optional<RecordedSteps> steps_of(const Json& json) {
+  if (json.is_null()) return std::nullopt;
+  return RecordedSteps{count_at(json, "first"), count_at(json, "count"),
+                       number_at(json, "ended_after")};
+}
+
+/// Reads each element of a list; none if the key is missing.
+template <typename Read>
+auto list_of(const Json& object, const char* key, const Read& read) {
+  std::vector<decltype(read(object))> list;
+  for (const Json& one : structure_in(object, key, Json::value_t::array, "a list"))
+    list.push_back(read(one));
+  return list;
+}
+
 std::vector<Shortfall> shortfalls_in(const Json& report) {
-  const Json list = structure_in(report, "shortfalls", Json::value_t::array, "a list");
+  const Json& list = structure_in(report, "shortfalls", Json::value_t::array, "a list");
   std::vector<Shortfall> shortfalls;
   if (list.is_null()) return shortfalls;
   for (const Json& one : list) {
@@ -238,13 +260,15 @@ WrittenReport parse_report(std::string_view text) {
                       std::string(kSchema));
   }
   WrittenReport report;
-  if (Json torch = object_in(json, "torch"); !torch.is_null()) report.torch = std::move(torch);
+  report.torch = torch_of(object_in(json, "torch"));
   report.device = text_or_empty(json, "device");
-  report.dry_run = object_in(json, "dry_run");
-  report.steps = object_in(json, "steps");
-  report.compilations = structure_in(json, "compilations", Json::value_t::array, "a list");
-  report.processes = structure_in(json, "processes", Json::value_t::array, "a list");
-  if (const Json source = object_in(json, "source"); !source.is_null()) {
+  report.dry_run = device_of(object_in(json, "dry_run"));
+  report.steps = steps_of(object_in(json, "steps"));
+  report.compilations = list_of(json, "compilations", compilation_of);
+  report.processes = list_of(json, "processes", [](const Json& process) {
+    return ReportProcess{number_at(process, "id"), number_at(process, "rank")};
+  });
+  if (const Json& source = object_in(json, "source"); !source.is_null()) {
     report.source_version = text_or_empty(source, "version");
     const auto truth = [&](const char* key, bool otherwise) {
       const Json& value = value_at(source, key);

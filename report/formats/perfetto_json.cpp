@@ -1,5 +1,3 @@
-#include "report/formats/perfetto.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
@@ -7,15 +5,18 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "platform/text/json_fields.h"
 #include "platform/text/json_writer.h"
 #include "present/line_text.h"
+#include "pytorch/values/values_json.h"
+#include "report/formats/perfetto.h"
 #include "report/model/frame_name.h"
-#include "report/model/json_fields.h"
 #include "report/model/walk_frames.h"
 
 namespace optrace {
@@ -109,7 +110,7 @@ class ProcessWriter {
     if (timeline_.rank) name += fmt::format(", rank {}", *timeline_.rank);
     name += fmt::format(" (optrace, process {})", timeline_.process);
     metadata("process_name", 0, {{"name", name}});
-    if (!report_.dry_run.is_null())
+    if (report_.dry_run)
       metadata("process_labels", 0, {{"labels", "dry run: streams have no durations"}});
     for (const Timeline::Thread& thread : timeline_.threads) {
       if (thread.calls.empty()) continue;
@@ -140,8 +141,8 @@ class ProcessWriter {
 
   static std::string described(std::string_view name, std::string_view category,
                                const nlohmann::json& arguments) {
-    return fmt::format(R"("name":{},"cat":"{}","args":{})", write_json(nlohmann::json(name)),
-                       category, write_json(arguments));
+    return fmt::format(R"("name":{},"cat":"{}","args":{})", json_string(name), category,
+                       write_json(arguments));
   }
 
   static std::string describe(const Frame& frame) {
@@ -157,9 +158,16 @@ class ProcessWriter {
     }
     if (frame.op) arguments["op"] = *frame.op;
     if (frame.library) arguments["library"] = *frame.library;
-    if (const std::string key = text_at(frame.detail, "dispatch_key"); !key.empty())
+    if (const std::string& key = frame.detail->dispatch->choice.dispatch_key; !key.empty())
       arguments["dispatch key"] = key;
     return described(frame_label(frame), name_of(frame.layer), arguments);
+  }
+
+  // Lanes show the works of a kind one by one.
+  static std::string describe(const Timeline::WorkKind& kind) {
+    nlohmann::json details = std::visit([](const auto& one) { return to_json(one); }, kind.details);
+    details.erase("calls");
+    return described(kind.name, "device", details);
   }
 
   void calls(const Timeline::Thread& thread) {
@@ -177,10 +185,8 @@ class ProcessWriter {
   void works(std::size_t lane) {
     std::vector<Timeline::Work> works = timeline_.lanes[lane].works;
     separate(works);
-    for (const Timeline::Work& work : works) {
-      const Timeline::WorkKind& kind = timeline_.work_kinds[work.kind];
-      slice(id_of_lane(lane), work.start, work.end, described(kind.name, "device", kind.details));
-    }
+    for (const Timeline::Work& work : works)
+      slice(id_of_lane(lane), work.start, work.end, describe(timeline_.work_kinds[work.kind]));
   }
 
   bool is_shown(const Timeline::Call& call) const {

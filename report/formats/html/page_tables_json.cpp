@@ -1,4 +1,4 @@
-#include "report/formats/html/page_tables.h"
+#include "report/formats/html/page_tables_json.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/model/frame.h"
+
+namespace optrace {
+
+/// Returns true for a dispatcher frame that calls an op, false for a redispatch.
+bool is_op_call(const Frame& frame);
+
+/// Returns true for a frame that calls this op.
+bool is_call_of(const Frame& frame, std::string_view op);
+
+/// One kind of calls of a dispatcher frame: those with the same arguments. It refers to the frame's
+/// detail.
+struct OpCalls {
+  std::uint64_t calls = 0;
+  const std::optional<std::vector<Argument>>& arguments;  ///< See CallVariant.
+  const std::string& dispatch_key;                        ///< Empty if unknown.
+};
+
+/// Returns every kind of calls of a dispatcher frame, in the order of the first of each. None for
+/// other frames.
+std::vector<OpCalls> op_calls(const Frame& frame);
+
+/// Returns the tensors among arguments, also those in lists.
+std::vector<const TensorFacts*> tensors_in(const std::vector<Argument>& arguments);
+
+/// Same, for the arguments of calls; none without op records.
+std::vector<const TensorFacts*> tensors_in(const OpCalls& calls);
+
+/// Returns the tensor that a value is, or those of a list.
+std::vector<const TensorFacts*> tensors_in(const Value& value);
+
+/// Returns the results of a dispatcher frame's most frequent kind of calls. Those of a list are
+/// listed one by one. None without op records, and for other frames.
+std::vector<const Result*> results_of(const Frame& frame);
+
+}  // namespace optrace
