@@ -46,6 +46,22 @@ std::string_view enumerator_name(Enum value) {
   return name.find(')') == std::string_view::npos ? name : std::string_view{};
 }
 
+/// Returns the name of `value` as a text that is never freed, or `unknown` if it has none.
+template <typename Enum, std::int64_t first, std::size_t count>
+const char* enumerator_text(Enum value, const char* unknown = "") {
+  static const auto* const texts = [] {
+    auto* const made = new std::array<std::string, count>;
+    for (std::size_t i = 0; i < count; ++i)
+      (*made)[i] = enumerator_name<Enum, first, count>(
+          static_cast<Enum>(first + static_cast<std::int64_t>(i)));
+    return made;
+  }();
+  const std::int64_t at = static_cast<std::int64_t>(value) - first;
+  if (at < 0 || at >= static_cast<std::int64_t>(count)) return unknown;
+  const std::string& text = (*texts)[static_cast<std::size_t>(at)];
+  return text.empty() ? unknown : text.c_str();
+}
+
 /// Returns "half" for "CUDNN_DATA_HALF" with the prefix "CUDNN_DATA_", or the number if there is no
 /// name.
 inline std::string short_name(std::string_view name, std::string_view prefix, std::int64_t value) {

@@ -10,20 +10,37 @@ namespace optrace {
 namespace {
 
 // Names from the libraries' documentation. Functions that return other host values than a handle, a
-// size or a result match no rule; they need an individual implementation.
+// size or a result match no rule, unless they have an expression; they need an individual
+// implementation.
 constexpr std::string_view kWorkspace =
     "(lwork|lwork_bytes|Lwork|l_?work(OnDevice|OnHost)?|.*[bB]ufferSize(InBytes|OnDevice|OnHost)?"
     "|workspaceInBytes(OnDevice|OnHost)?|workspace_?[sS]izes?(InBytes)?|sizeInBytes|workSize"
     "|pBufferSize.*)";
 constexpr std::string_view kInfo = "(d?_?[iI]nfo|devInfo|d_info)";
 
+// Expressions.
+constexpr std::string_view kRuntimeVersion = "emulated::reported_version(\"cuda\", CUDART_VERSION)";
+constexpr std::string_view kBlasStatusName = "emulated::enumerator_text<cublasStatus_t, 0, 32>(a0)";
+
 constexpr std::array kRules = {
     // cublasSetStream_v2, cublasSetMathMode; but cublasSetMatrix and cublasSetVector copy.
-    CallRule{"cublas", "cublasCreate_v2", CallBehaviour::create},
-    CallRule{"cublas", "cublasDestroy_v2", CallBehaviour::destroy},
-    CallRule{"cublas",
-             "cublasSet(Stream|Workspace|PointerMode|AtomicsMode|MathMode|SmCountTarget)(_v2)?",
-             CallBehaviour::set},
+    CallRule{"cublas", "cublasCreate_v2", CallBehaviour::value, "emulated::create(a0)"},
+    CallRule{"cublas", "cublasDestroy_v2", CallBehaviour::value, "emulated::destroy(a0)"},
+    CallRule{"cublas", "cublasGetStream_v2", CallBehaviour::value,
+             "emulated::setting(a0, &cublasContext::stream, a1)"},
+    CallRule{"cublas", "cublas[GS]etPointerMode_v2", CallBehaviour::value,
+             "emulated::setting(a0, &cublasContext::pointer_mode, a1)"},
+    CallRule{"cublas", "cublas[GS]etAtomicsMode", CallBehaviour::value,
+             "emulated::setting(a0, &cublasContext::atomics_mode, a1)"},
+    CallRule{"cublas", "cublas[GS]etMathMode", CallBehaviour::value,
+             "emulated::setting(a0, &cublasContext::math_mode, a1)"},
+    CallRule{"cublas", "cublasGetSmCountTarget", CallBehaviour::value,
+             "emulated::setting(a0, &cublasContext::multiprocessors, a1)"},
+    CallRule{"cublas", "cublasGetVersion_v2", CallBehaviour::value,
+             "give(a1, emulated::reported_version(\"cublas\", CUBLAS_VERSION), "
+             "CUBLAS_STATUS_SUCCESS, CUBLAS_STATUS_INVALID_VALUE)"},
+    CallRule{"cublas", "cublasGetCudartVersion", CallBehaviour::value, kRuntimeVersion},
+    CallRule{"cublas", "cublasGetStatus(Name|String)", CallBehaviour::value, kBlasStatusName},
     CallRule{"cublas", "cublas([SDCZ]|Sc|Dz|Sd)(dot[cu]?|nrm2|asum)(_v2)?(_64)?",
              CallBehaviour::compute, "result"},
     CallRule{"cublas", "cublasI[sdcz]a(max|min)(_v2)?(_64)?", CallBehaviour::compute, "result"},
@@ -40,8 +57,10 @@ constexpr std::array kRules = {
              CallBehaviour::compute},
     CallRule{"cublas", "cublas(Dot|Dotc|Nrm2)Ex(_64)?", CallBehaviour::compute, "result"},
 
-    CallRule{"cublaslt", "cublasLtCreate", CallBehaviour::create},
-    CallRule{"cublaslt", "cublasLtDestroy", CallBehaviour::destroy},
+    CallRule{"cublaslt", "cublasLtGetVersion", CallBehaviour::value,
+             "emulated::reported_version(\"cublas\", CUBLAS_VERSION)"},
+    CallRule{"cublaslt", "cublasLtGetCudartVersion", CallBehaviour::value, kRuntimeVersion},
+    CallRule{"cublaslt", "cublasLtGetStatus(Name|String)", CallBehaviour::value, kBlasStatusName},
 
     CallRule{"cusolver", "cusolver(Dn|Sp|Rf)Create[A-Za-z]*", CallBehaviour::create},
     CallRule{"cusolver", "cusolver(Dn|Sp|Rf)Destroy[A-Za-z]*", CallBehaviour::destroy},
@@ -77,6 +96,12 @@ constexpr std::array kRules = {
              "|gemvi|gthr|sctr|gtsv2[A-Za-z_]*)",
              CallBehaviour::compute},
 
+    CallRule{"cusparse", "cusparseGetError(Name|String)", CallBehaviour::value,
+             "emulated::enumerator_text<cusparseStatus_t, 0, 12>(a0, \"unknown error\")"},
+
+    CallRule{"cufft", "cufftGetVersion", CallBehaviour::value,
+             "give(a0, emulated::reported_version(\"cufft\", CUFFT_VERSION), CUFFT_SUCCESS, "
+             "CUFFT_INVALID_VALUE)"},
     CallRule{"cufft", "cufftSet(Stream|WorkArea|AutoAllocation)", CallBehaviour::set},
     CallRule{"cufft", "cufft(Exec[A-Z0-9a-z]+|XtExec)", CallBehaviour::compute},
 
@@ -92,26 +117,37 @@ constexpr std::array kRules = {
              "|(Activation|Pooling|Softmax)Forward|RNN(Forward|Backward(Data|Weights)_v8)"
              "|SpatialTf[A-Za-z]+)",
              CallBehaviour::implemented},
+    // Descriptors with contents; others are only addresses.
+    CallRule{"cudnn",
+             "cudnnCreate((Tensor|Filter|Convolution|Activation|Pooling|Dropout|SpatialTransformer"
+             "|RNN|RNNData|CTCLoss)Descriptor)?",
+             CallBehaviour::value, "emulated::create(a0)"},
+    CallRule{"cudnn",
+             "cudnnDestroy((Tensor|Filter|Convolution|Activation|Pooling|Dropout|SpatialTransformer"
+             "|RNN|RNNData|CTCLoss)Descriptor)?",
+             CallBehaviour::value, "emulated::destroy(a0)"},
     CallRule{"cudnn", "cudnnCreate[A-Za-z0-9]*", CallBehaviour::create},
     CallRule{"cudnn", "cudnnDestroy[A-Za-z0-9]*", CallBehaviour::destroy},
-    CallRule{"cudnn", "cudnnGet(Version|MaxDeviceVersion)", CallBehaviour::value, "CUDNN_VERSION"},
-    CallRule{"cudnn", "cudnnGetCudartVersion", CallBehaviour::value, "CUDART_VERSION"},
-    CallRule{"cudnn", "cudnnGetErrorString", CallBehaviour::value,
-             "\"an error of the emulated cuDNN\""},
+    CallRule{"cudnn", "cudnnGetVersion", CallBehaviour::value,
+             "emulated::reported_version(\"cudnn\", CUDNN_VERSION)"},
+    CallRule{"cudnn", "cudnnGetMaxDeviceVersion", CallBehaviour::value, "CUDNN_MAX_DEVICE_VERSION"},
+    CallRule{"cudnn", "cudnnGetCudartVersion", CallBehaviour::value, kRuntimeVersion},
 
-    CallRule{"cusparse", "cusparseGetError(Name|String)", CallBehaviour::value,
-             "\"an error of the emulated cuSPARSE\""},
-    CallRule{"cublas", "cublasGetStatus(Name|String)", CallBehaviour::value,
-             "\"an error of the emulated cuBLAS\""},
-    CallRule{"cublaslt", "cublasLtGetStatus(Name|String)", CallBehaviour::value,
-             "\"an error of the emulated cuBLAS\""},
-    CallRule{"cublaslt", "cublasLtGetCudartVersion", CallBehaviour::value, "CUDART_VERSION"},
-    CallRule{"nccl", "ncclGetErrorString", CallBehaviour::value,
-             "\"an error of the emulated NCCL\""},
     CallRule{"nccl",
              "ncclRecv|ncclSend|nccl(All(Gather|Reduce|toAll)|Broadcast|Bcast|Gather|Scatter|Reduce"
              "|ReduceScatter)",
              CallBehaviour::compute},
+    CallRule{"nccl", "ncclGetVersion", CallBehaviour::value,
+             "give(a0, emulated::reported_version(\"nccl\", NCCL_VERSION_CODE), ncclSuccess, "
+             "ncclInvalidArgument)"},
+
+    CallRule{"cupti", "cuptiGetVersion", CallBehaviour::value,
+             "give(a0, CUPTI_API_VERSION, CUPTI_SUCCESS, CUPTI_ERROR_INVALID_PARAMETER)"},
+    CallRule{"cupti", "cuptiGetResultString", CallBehaviour::value,
+             "give(a1, emulated::enumerator_text<CUptiResult, 0, 64>(a0, \"unknown error\"), "
+             "CUPTI_SUCCESS, CUPTI_ERROR_INVALID_PARAMETER)"},
+    CallRule{"cupti", "cuptiActivityEnable(CudaEventDeviceTimestamps|DriverApi|RuntimeApi)",
+             CallBehaviour::set},
 };
 
 bool is_output(const Parameter& parameter) {
@@ -146,7 +182,7 @@ bool fits(const DeviceFamily& family, const CallRule& rule, const Prototype& pro
       return true;
     case CallBehaviour::value:
       decision.value = rule.detail;
-      return prototype.result != "void" && !gives_status;
+      return prototype.result != "void";
     case CallBehaviour::create:
       for (std::size_t i = 0; i < parameters.size(); ++i)
         if (is_output(parameters[i]) && parameters[i].pointee_kind == ValueKind::pointer)

@@ -22,7 +22,7 @@ enum class CallBehaviour {
   /// The emulated device implements it; the calls of the real function are recorded.
   implemented,
   set,    ///< Changes settings that only the library itself would use.
-  value,  ///< Returns a plain value.
+  value,  ///< Returns the value of an expression.
 };
 
 struct CallRule {
@@ -30,7 +30,9 @@ struct CallRule {
   std::string_view pattern;  ///< Regular expression (std::regex) for the whole name.
   CallBehaviour behaviour;
   /// size: names of the parameters to set; compute: names of the parameters that the host may read,
-  /// to be set to zero (both as std::regex). value: the value, in C++.
+  /// to be set to zero (both as std::regex). value: a C++ expression of the parameters a0, a1 and
+  /// so on, with what DeviceFamily::own_header declares. `emulated` is the namespace
+  /// optrace::emulated.
   std::string_view detail{};
   /// compute: the parameter with the number of elements of those; empty: one.
   std::string_view count{};

@@ -20,6 +20,11 @@ constexpr std::string_view kPreamble = R"(
 #include <new>
 #include <set>
 
+#include "gpu/arguments/enum_names.h"
+#include "gpu/emulated/device/device_versions.h"
+
+namespace emulated = optrace::emulated;
+
 namespace {
 
 /// The handles that functions of this file made. Never destroyed: threads may outlive main().
@@ -46,6 +51,13 @@ Handles& handles() {
   if (handles().all.erase(handle) == 0) return false;
   ::operator delete(handle);
   return true;
+}
+
+template <typename Value, typename Given, typename Status>
+[[maybe_unused]] Status give(Value* output, Given value, Status success, Status invalid) {
+  if (output == nullptr) return invalid;
+  *output = value;
+  return success;
 }
 
 // What the emulation needs is nothing, but callers want a block to point to.
@@ -139,9 +151,13 @@ std::string write_definitions(const DeviceFamily& family, std::span<const std::s
         "#undef {0}\n__attribute__((weak)) {1} {0}() {{\n"
         "  optrace::emulated::unimplemented(\"{0}\");\n  return {2};\n}}\n",
         name, headers.empty() ? "int" : family.status, headers.empty() ? "1" : family.failure);
-  return write_includes(headers) + std::string(kRecordingPreamble) + std::string(kPreamble) +
-         "\nnamespace {\n" + names.text() + "}  // namespace\n\nextern \"C\" {\n" + functions +
-         "}  // extern \"C\"\n";
+  // Without the library's headers, nothing can be declared with their types.
+  const std::string own_header = headers.empty() || family.own_header.empty()
+                                     ? ""
+                                     : fmt::format("#include \"{}\"\n", family.own_header);
+  return write_includes(headers) + own_header + std::string(kRecordingPreamble) +
+         std::string(kPreamble) + "\nnamespace {\n" + names.text() +
+         "}  // namespace\n\nextern \"C\" {\n" + functions + "}  // extern \"C\"\n";
 }
 
 }  // namespace optrace

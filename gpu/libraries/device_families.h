@@ -25,6 +25,9 @@ struct DeviceFamily {
   std::string_view wheel;
   /// SONAME, for a library that programs open by name and no other library needs.
   std::string_view always{};
+  /// Header of the functions written by hand that the rules for generated functions call; empty:
+  /// none.
+  std::string_view own_header{};
 };
 
 /// Returns all libraries except nvrtc, because the real one works without a GPU.

@@ -87,12 +87,6 @@ OPTRACE_DEVICE_EXPORT cufftResult CUFFTAPI cufftDestroy(cufftHandle plan) {
   return plans().erase(plan) == 1 ? CUFFT_SUCCESS : CUFFT_INVALID_PLAN;
 }
 
-OPTRACE_DEVICE_EXPORT cufftResult CUFFTAPI cufftGetVersion(int* version) {
-  if (version == nullptr) return CUFFT_INVALID_VALUE;
-  *version = optrace::emulated::reported_version("cufft", CUFFT_VERSION);
-  return CUFFT_SUCCESS;
-}
-
 OPTRACE_DEVICE_EXPORT cufftResult CUFFTAPI cufftSetAutoAllocation(cufftHandle plan,
                                                                   int /*autoAllocate*/) {
   return find(plan) == nullptr ? CUFFT_INVALID_PLAN : CUFFT_SUCCESS;

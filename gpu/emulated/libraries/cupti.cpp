@@ -399,49 +399,6 @@ std::size_t size_of(CUpti_ActivityKind kind) {
 
 extern "C" {
 
-OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiGetVersion(uint32_t* version) {
-  if (version == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
-  *version = CUPTI_API_VERSION;
-  return CUPTI_SUCCESS;
-}
-
-OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiGetResultString(CUptiResult result,
-                                                                const char** str) {
-  if (str == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
-  switch (result) {
-    case CUPTI_SUCCESS:
-      *str = "CUPTI_SUCCESS";
-      return CUPTI_SUCCESS;
-    case CUPTI_ERROR_INVALID_PARAMETER:
-      *str = "CUPTI_ERROR_INVALID_PARAMETER";
-      return CUPTI_SUCCESS;
-    case CUPTI_ERROR_INVALID_KIND:
-      *str = "CUPTI_ERROR_INVALID_KIND";
-      return CUPTI_SUCCESS;
-    case CUPTI_ERROR_MAX_LIMIT_REACHED:
-      *str = "CUPTI_ERROR_MAX_LIMIT_REACHED";
-      return CUPTI_SUCCESS;
-    case CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED:
-      *str = "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED";
-      return CUPTI_SUCCESS;
-    case CUPTI_ERROR_INVALID_OPERATION:
-      *str = "CUPTI_ERROR_INVALID_OPERATION";
-      return CUPTI_SUCCESS;
-    case CUPTI_ERROR_INVALID_CONTEXT:
-      *str = "CUPTI_ERROR_INVALID_CONTEXT";
-      return CUPTI_SUCCESS;
-    case CUPTI_ERROR_NOT_SUPPORTED:
-      *str = "CUPTI_ERROR_NOT_SUPPORTED";
-      return CUPTI_SUCCESS;
-    case CUPTI_ERROR_QUEUE_EMPTY:
-      *str = "CUPTI_ERROR_QUEUE_EMPTY";
-      return CUPTI_SUCCESS;
-    default:
-      *str = "an error of CUPTI that no emulated device gives";
-      return CUPTI_SUCCESS;
-  }
-}
-
 OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiSubscribe(CUpti_SubscriberHandle* subscriber,
                                                           CUpti_CallbackFunc callback,
                                                           void* userdata) {
@@ -648,22 +605,5 @@ OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiGetStreamIdEx(CUcontext /*contex
   *streamId = kDefaultStream;
   return CUPTI_SUCCESS;
 }
-
-#if CUDA_VERSION >= 13000
-OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI
-cuptiActivityEnableCudaEventDeviceTimestamps(uint8_t /*enable*/) {
-  return CUPTI_SUCCESS;
-}
-
-OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiActivityEnableDriverApi(CUpti_CallbackId /*cbid*/,
-                                                                        uint8_t /*enable*/) {
-  return CUPTI_SUCCESS;
-}
-
-OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiActivityEnableRuntimeApi(CUpti_CallbackId /*cbid*/,
-                                                                         uint8_t /*enable*/) {
-  return CUPTI_SUCCESS;
-}
-#endif
 
 }  // extern "C"

@@ -242,28 +242,6 @@ void record_read(const char* function, const char* what, std::int64_t assumed) {
 
 extern "C" {
 
-OPTRACE_DEVICE_EXPORT const char* CUSPARSEAPI cusparseGetErrorName(cusparseStatus_t status) {
-  // Static, because the names must live as long as the program.
-  static constexpr const char* kNames[] = {"CUSPARSE_STATUS_SUCCESS",
-                                           "CUSPARSE_STATUS_NOT_INITIALIZED",
-                                           "CUSPARSE_STATUS_ALLOC_FAILED",
-                                           "CUSPARSE_STATUS_INVALID_VALUE",
-                                           "CUSPARSE_STATUS_ARCH_MISMATCH",
-                                           "CUSPARSE_STATUS_MAPPING_ERROR",
-                                           "CUSPARSE_STATUS_EXECUTION_FAILED",
-                                           "CUSPARSE_STATUS_INTERNAL_ERROR",
-                                           "CUSPARSE_STATUS_MATRIX_TYPE_NOT_SUPPORTED",
-                                           "CUSPARSE_STATUS_ZERO_PIVOT",
-                                           "CUSPARSE_STATUS_NOT_SUPPORTED",
-                                           "CUSPARSE_STATUS_INSUFFICIENT_RESOURCES"};
-  return status < 0 || static_cast<std::size_t>(status) >= std::size(kNames) ? "unknown error"
-                                                                             : kNames[status];
-}
-
-OPTRACE_DEVICE_EXPORT const char* CUSPARSEAPI cusparseGetErrorString(cusparseStatus_t status) {
-  return cusparseGetErrorName(status);
-}
-
 // Descriptors
 
 OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseCreateCoo(

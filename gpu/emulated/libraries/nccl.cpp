@@ -374,12 +374,6 @@ ncclResult_t join(const char* function, ncclComm_t* created, int ranks, int rank
 
 extern "C" {
 
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclGetVersion(int* version) {
-  if (version == nullptr) return ncclInvalidArgument;
-  *version = optrace::emulated::reported_version("nccl", NCCL_VERSION_CODE);
-  return ncclSuccess;
-}
-
 OPTRACE_DEVICE_EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId* uniqueId) {
   if (uniqueId == nullptr) return ncclInvalidArgument;
   std::random_device random;

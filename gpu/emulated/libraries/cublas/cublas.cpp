@@ -1,10 +1,9 @@
-// The emulated libcublas: handles, matrix products, whose arguments are recorded in a common form,
+// The emulated libcublas: matrix products, whose arguments are recorded in a common form,
 // and functions that return results to the host. The other functions are generated and record their
 // arguments by name.
 
 #include <algorithm>
 #include <cstdint>
-#include <new>
 #include <string>
 
 #include <cuComplex.h>
@@ -15,16 +14,8 @@
 #include "gpu/arguments/cuda_data_types.h"
 #include "gpu/arguments/enum_names.h"
 #include "gpu/emulated/device/device_versions.h"
+#include "gpu/emulated/libraries/cublas/cublas_handle.h"
 #include "gpu/emulated/memory/device_contents.h"
-
-struct cublasContext {
-  cudaStream_t stream = nullptr;
-  cublasPointerMode_t pointer_mode = CUBLAS_POINTER_MODE_HOST;
-  cublasAtomicsMode_t atomics_mode = CUBLAS_ATOMICS_NOT_ALLOWED;
-  cublasMath_t math_mode = CUBLAS_DEFAULT_MATH;
-  std::size_t workspace = 0;  ///< Size in bytes of the workspace set by the program.
-  int multiprocessors = 0;    ///< Number that the program wants to use; 0: all.
-};
 
 namespace optrace::emulated {
 namespace {
@@ -204,41 +195,11 @@ using namespace optrace::emulated;
 
 extern "C" {
 
-OPTRACE_DEVICE_EXPORT cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
-  if (handle == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
-  *handle = new (std::nothrow) cublasContext;
-  return *handle == nullptr ? CUBLAS_STATUS_ALLOC_FAILED : CUBLAS_STATUS_SUCCESS;
-}
-OPTRACE_DEVICE_EXPORT cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
-  if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
-  delete handle;
-  return CUBLAS_STATUS_SUCCESS;
-}
-
 OPTRACE_DEVICE_EXPORT cublasStatus_t cublasGetProperty(libraryPropertyType type, int* value) {
   if (value == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   return reported_property("cublas", CUBLAS_VERSION, type, *value) ? CUBLAS_STATUS_SUCCESS
                                                                    : CUBLAS_STATUS_INVALID_VALUE;
 }
-OPTRACE_DEVICE_EXPORT cublasStatus_t cublasGetVersion_v2(cublasHandle_t, int* version) {
-  if (version == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
-  *version = reported_version("cublas", CUBLAS_VERSION);
-  return CUBLAS_STATUS_SUCCESS;
-}
-OPTRACE_DEVICE_EXPORT size_t cublasGetCudartVersion() {
-  return static_cast<size_t>(reported_version("cuda", CUDART_VERSION));
-}
-
-OPTRACE_DEVICE_EXPORT const char* cublasGetStatusName(cublasStatus_t status) {
-  // The text must outlive the call.
-  thread_local std::string text;
-  text = status_name(status);
-  return text.c_str();
-}
-OPTRACE_DEVICE_EXPORT const char* cublasGetStatusString(cublasStatus_t status) {
-  return cublasGetStatusName(status);
-}
-
 OPTRACE_DEVICE_EXPORT cublasStatus_t cublasSetStream_v2(cublasHandle_t handle,
                                                         cudaStream_t stream) {
   if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
@@ -246,14 +207,6 @@ OPTRACE_DEVICE_EXPORT cublasStatus_t cublasSetStream_v2(cublasHandle_t handle,
   handle->workspace = 0;  // Back to the library's own workspace, as documented.
   return CUBLAS_STATUS_SUCCESS;
 }
-OPTRACE_DEVICE_EXPORT cublasStatus_t cublasGetStream_v2(cublasHandle_t handle,
-                                                        cudaStream_t* stream) {
-  if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
-  if (stream == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
-  *stream = handle->stream;
-  return CUBLAS_STATUS_SUCCESS;
-}
-
 OPTRACE_DEVICE_EXPORT cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void* workspace,
                                                            size_t bytes) {
   if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
@@ -264,59 +217,12 @@ OPTRACE_DEVICE_EXPORT cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle
   return CUBLAS_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cublasStatus_t cublasSetPointerMode_v2(cublasHandle_t handle,
-                                                             cublasPointerMode_t mode) {
-  if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
-  handle->pointer_mode = mode;
-  return CUBLAS_STATUS_SUCCESS;
-}
-OPTRACE_DEVICE_EXPORT cublasStatus_t cublasGetPointerMode_v2(cublasHandle_t handle,
-                                                             cublasPointerMode_t* mode) {
-  if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
-  if (mode == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
-  *mode = handle->pointer_mode;
-  return CUBLAS_STATUS_SUCCESS;
-}
-
-OPTRACE_DEVICE_EXPORT cublasStatus_t cublasSetAtomicsMode(cublasHandle_t handle,
-                                                          cublasAtomicsMode_t mode) {
-  if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
-  handle->atomics_mode = mode;
-  return CUBLAS_STATUS_SUCCESS;
-}
-OPTRACE_DEVICE_EXPORT cublasStatus_t cublasGetAtomicsMode(cublasHandle_t handle,
-                                                          cublasAtomicsMode_t* mode) {
-  if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
-  if (mode == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
-  *mode = handle->atomics_mode;
-  return CUBLAS_STATUS_SUCCESS;
-}
-
-OPTRACE_DEVICE_EXPORT cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode) {
-  if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
-  handle->math_mode = mode;
-  return CUBLAS_STATUS_SUCCESS;
-}
-OPTRACE_DEVICE_EXPORT cublasStatus_t cublasGetMathMode(cublasHandle_t handle, cublasMath_t* mode) {
-  if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
-  if (mode == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
-  *mode = handle->math_mode;
-  return CUBLAS_STATUS_SUCCESS;
-}
-
 OPTRACE_DEVICE_EXPORT cublasStatus_t cublasSetSmCountTarget(cublasHandle_t handle, int count) {
   if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (count < 0 || count > gpu_model().multiprocessors) return CUBLAS_STATUS_INVALID_VALUE;
   handle->multiprocessors = count;
   return CUBLAS_STATUS_SUCCESS;
 }
-OPTRACE_DEVICE_EXPORT cublasStatus_t cublasGetSmCountTarget(cublasHandle_t handle, int* count) {
-  if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
-  if (count == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
-  *count = handle->multiprocessors;
-  return CUBLAS_STATUS_SUCCESS;
-}
-
 // Matrix products.
 
 OPTRACE_DEVICE_EXPORT cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa,

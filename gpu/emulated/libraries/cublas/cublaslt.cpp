@@ -203,22 +203,6 @@ OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
   return destroy(handle);
 }
 
-OPTRACE_DEVICE_EXPORT size_t cublasLtGetVersion() {
-  return static_cast<size_t>(reported_version("cublas", CUBLAS_VERSION));
-}
-OPTRACE_DEVICE_EXPORT size_t cublasLtGetCudartVersion() {
-  return static_cast<size_t>(reported_version("cuda", CUDART_VERSION));
-}
-OPTRACE_DEVICE_EXPORT const char* cublasLtGetStatusName(cublasStatus_t status) {
-  // The text must outlive the call.
-  thread_local std::string text;
-  text = status_name(status);
-  return text.c_str();
-}
-OPTRACE_DEVICE_EXPORT const char* cublasLtGetStatusString(cublasStatus_t status) {
-  return cublasLtGetStatusName(status);
-}
-
 // Descriptors.
 
 OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout,

@@ -3,6 +3,7 @@
 // Contents of the emulated cuDNN's descriptors, and their form in call records.
 
 #include <cstdint>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,38 @@ struct cudnnSpatialTransformerStruct {
   std::vector<int> dims;
 };
 
+struct cudnnRNNStruct {
+  cudnnRNNAlgo_t algorithm = CUDNN_RNN_ALGO_STANDARD;
+  cudnnRNNMode_t mode = CUDNN_LSTM;
+  cudnnRNNBiasMode_t bias = CUDNN_RNN_DOUBLE_BIAS;
+  cudnnDirectionMode_t direction = CUDNN_UNIDIRECTIONAL;
+  cudnnRNNInputMode_t input = CUDNN_LINEAR_INPUT;
+  cudnnDataType_t type = CUDNN_DATA_FLOAT;
+  cudnnDataType_t precision = CUDNN_DATA_FLOAT;
+  cudnnMathType_t math_type = CUDNN_DEFAULT_MATH;
+  int input_size = 0;
+  int hidden_size = 0;
+  int projection_size = 0;
+  int layers = 0;
+  double dropout = 0;
+  bool padded = false;
+};
+
+struct cudnnRNNDataStruct {
+  cudnnDataType_t type = CUDNN_DATA_FLOAT;
+  cudnnRNNDataLayout_t layout = CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED;
+  int max_length = 0;
+  int batch = 0;
+  int vector = 0;
+  std::vector<int> lengths;
+};
+
+struct cudnnCTCLossStruct {
+  cudnnDataType_t type = CUDNN_DATA_FLOAT;
+  cudnnLossNormalizationMode_t normalization = CUDNN_LOSS_NORMALIZATION_NONE;
+  int max_label_length = 0;
+};
+
 namespace optrace::emulated {
 
 /// Size of an element in bytes; 0 if that is not an integer.
@@ -82,5 +115,32 @@ cudnnStatus_t refuse(const char* function, cudnnStatus_t status, const std::stri
 /// Rejects an incorrect call. It is not recorded as a refusal; `why` is only stored for
 /// cudnnGetLastErrorString().
 cudnnStatus_t wrong(cudnnStatus_t status, const std::string& why);
+
+/// Rejects a call because of a null pointer.
+cudnnStatus_t reject_null();
+
+template <typename... Values>
+bool any_null(const Values*... pointers) {
+  return ((pointers == nullptr) || ...);
+}
+
+/// Sets the size of a workspace. The emulated algorithms need none.
+cudnnStatus_t no_workspace(std::size_t* bytes);
+
+// Called by generated functions (gpu/generator/call_rules.cpp).
+
+template <typename Struct>
+cudnnStatus_t create(Struct** descriptor) {
+  if (descriptor == nullptr) return reject_null();
+  *descriptor = new (std::nothrow) Struct;
+  return *descriptor == nullptr ? CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED
+                                : CUDNN_STATUS_SUCCESS;
+}
+
+template <typename Struct>
+cudnnStatus_t destroy(Struct* descriptor) {
+  delete descriptor;
+  return CUDNN_STATUS_SUCCESS;
+}
 
 }  // namespace optrace::emulated

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <new>
 #include <string>
-#include <vector>
 
 #include <cudnn.h>
 
@@ -12,50 +10,8 @@
 #include "gpu/arguments/enum_names.h"
 #include "gpu/emulated/libraries/cudnn/cudnn_descriptors.h"
 
-struct cudnnRNNStruct {
-  cudnnRNNAlgo_t algorithm = CUDNN_RNN_ALGO_STANDARD;
-  cudnnRNNMode_t mode = CUDNN_LSTM;
-  cudnnRNNBiasMode_t bias = CUDNN_RNN_DOUBLE_BIAS;
-  cudnnDirectionMode_t direction = CUDNN_UNIDIRECTIONAL;
-  cudnnRNNInputMode_t input = CUDNN_LINEAR_INPUT;
-  cudnnDataType_t type = CUDNN_DATA_FLOAT;
-  cudnnDataType_t precision = CUDNN_DATA_FLOAT;
-  cudnnMathType_t math_type = CUDNN_DEFAULT_MATH;
-  int input_size = 0;
-  int hidden_size = 0;
-  int projection_size = 0;
-  int layers = 0;
-  double dropout = 0;
-  bool padded = false;
-};
-
-struct cudnnRNNDataStruct {
-  cudnnDataType_t type = CUDNN_DATA_FLOAT;
-  cudnnRNNDataLayout_t layout = CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED;
-  int max_length = 0;
-  int batch = 0;
-  int vector = 0;
-  std::vector<int> lengths;
-};
-
-struct cudnnCTCLossStruct {
-  cudnnDataType_t type = CUDNN_DATA_FLOAT;
-  cudnnLossNormalizationMode_t normalization = CUDNN_LOSS_NORMALIZATION_NONE;
-  int max_label_length = 0;
-};
-
 namespace optrace::emulated {
 namespace {
-
-constexpr const char* kNull = "a descriptor or an output is null";
-
-template <typename Struct>
-cudnnStatus_t create(Struct** descriptor) {
-  if (descriptor == nullptr) return wrong(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, kNull);
-  *descriptor = new (std::nothrow) Struct;
-  return *descriptor == nullptr ? CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED
-                                : CUDNN_STATUS_SUCCESS;
-}
 
 int directions(const cudnnRNNStruct& rnn) {
   return rnn.direction == CUDNN_BIDIRECTIONAL ? 2 : 1;
@@ -196,8 +152,7 @@ cudnnStatus_t run(const char* function, cudnnRNNDescriptor_t rnn, cudnnRNNDataDe
                   cudnnRNNDataDescriptor_t y, cudnnTensorDescriptor_t state,
                   std::size_t weight_bytes, std::size_t workspace, std::size_t reserve,
                   const char* forward_mode) {
-  if (rnn == nullptr || x == nullptr || y == nullptr)
-    return wrong(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, kNull);
+  if (rnn == nullptr || x == nullptr || y == nullptr) return reject_null();
   if (x->vector != rnn->input_size)
     return refuse(function, CUDNN_STATUS_BAD_PARAM, "the input's vectors are not the input size");
   if (y->vector != recurrent_size(*rnn) * directions(*rnn))
@@ -222,7 +177,7 @@ cudnnStatus_t run(const char* function, cudnnRNNDescriptor_t rnn, cudnnRNNDataDe
 
 cudnnStatus_t set_ctc(cudnnCTCLossDescriptor_t loss, cudnnDataType_t type,
                       cudnnLossNormalizationMode_t normalization, int max_label_length) {
-  if (loss == nullptr) return wrong(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, kNull);
+  if (loss == nullptr) return reject_null();
   if (type != CUDNN_DATA_FLOAT) return wrong(CUDNN_STATUS_BAD_PARAM, "CTC computes in float");
   loss->type = type;
   loss->normalization = normalization;
@@ -240,8 +195,7 @@ std::size_t ctc_bytes(const cudnnTensorStruct& probabilities, int max_label_leng
 
 cudnnStatus_t ctc_workspace(cudnnCTCLossDescriptor_t loss, cudnnTensorDescriptor_t probabilities,
                             int max_label_length, std::size_t* bytes) {
-  if (loss == nullptr || probabilities == nullptr || bytes == nullptr)
-    return wrong(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, kNull);
+  if (loss == nullptr || probabilities == nullptr || bytes == nullptr) return reject_null();
   if (probabilities->dims.size() != 3)
     return wrong(CUDNN_STATUS_BAD_PARAM, "CTC takes probabilities of 3 dimensions");
   *bytes = ctc_bytes(*probabilities, max_label_length);
@@ -251,8 +205,7 @@ cudnnStatus_t ctc_workspace(cudnnCTCLossDescriptor_t loss, cudnnTensorDescriptor
 cudnnStatus_t ctc(const char* function, cudnnCTCLossAlgo_t algorithm, cudnnCTCLossDescriptor_t loss,
                   cudnnTensorDescriptor_t probabilities, cudnnTensorDescriptor_t gradients,
                   int max_label_length, std::size_t workspace) {
-  if (loss == nullptr || probabilities == nullptr)
-    return wrong(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, kNull);
+  if (loss == nullptr || probabilities == nullptr) return reject_null();
   if (probabilities->type != CUDNN_DATA_FLOAT)
     return refuse(function, CUDNN_STATUS_NOT_SUPPORTED, "CTC takes float probabilities");
   Call call(function, "library");
@@ -283,14 +236,6 @@ using namespace optrace::emulated;
 
 extern "C" {
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnCreateRNNDescriptor(cudnnRNNDescriptor_t* rnn) {
-  return create(rnn);
-}
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnDestroyRNNDescriptor(cudnnRNNDescriptor_t rnn) {
-  delete rnn;
-  return CUDNN_STATUS_SUCCESS;
-}
-
 OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnSetRNNDescriptor_v8(
     cudnnRNNDescriptor_t rnn, cudnnRNNAlgo_t algorithm, cudnnRNNMode_t mode,
     cudnnRNNBiasMode_t bias, cudnnDirectionMode_t direction, cudnnRNNInputMode_t input,
@@ -298,7 +243,7 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnSetRNNDescriptor_v8(
     int32_t hidden_size, int32_t projection_size, int32_t layers, cudnnDropoutDescriptor_t dropout,
     uint32_t flags) {
   constexpr const char* kFunction = "cudnnSetRNNDescriptor_v8";
-  if (rnn == nullptr) return wrong(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, kNull);
+  if (rnn == nullptr) return reject_null();
   if (input_size < 1 || hidden_size < 1 || layers < 1)
     return refuse(kFunction, CUDNN_STATUS_BAD_PARAM, "a size that is not positive");
   if (projection_size > hidden_size)
@@ -327,22 +272,13 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnSetRNNDescriptor_v8(
   return CUDNN_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnCreateRNNDataDescriptor(cudnnRNNDataDescriptor_t* data) {
-  return create(data);
-}
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnDestroyRNNDataDescriptor(cudnnRNNDataDescriptor_t data) {
-  delete data;
-  return CUDNN_STATUS_SUCCESS;
-}
-
 OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnSetRNNDataDescriptor(cudnnRNNDataDescriptor_t data,
                                                               cudnnDataType_t type,
                                                               cudnnRNNDataLayout_t layout,
                                                               int max_length, int batch, int vector,
                                                               const int* lengths, void*) {
   constexpr const char* kFunction = "cudnnSetRNNDataDescriptor";
-  if (data == nullptr || lengths == nullptr)
-    return wrong(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, kNull);
+  if (data == nullptr || lengths == nullptr) return reject_null();
   if (max_length < 1 || batch < 1 || vector < 1)
     return refuse(kFunction, CUDNN_STATUS_BAD_PARAM, "a size that is not positive");
   for (int i = 0; i < batch; ++i)
@@ -360,7 +296,7 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnSetRNNDataDescriptor(cudnnRNNDataDescri
 OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnGetRNNWeightSpaceSize(cudnnHandle_t,
                                                                cudnnRNNDescriptor_t rnn,
                                                                size_t* bytes) {
-  if (rnn == nullptr || bytes == nullptr) return wrong(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, kNull);
+  if (rnn == nullptr || bytes == nullptr) return reject_null();
   *bytes = weights(*rnn) * type_bytes(rnn->type);
   return CUDNN_STATUS_SUCCESS;
 }
@@ -370,7 +306,7 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t,
                                                               cudnnForwardMode_t mode,
                                                               cudnnRNNDataDescriptor_t x,
                                                               size_t* workspace, size_t* reserve) {
-  if (rnn == nullptr || x == nullptr) return wrong(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, kNull);
+  if (rnn == nullptr || x == nullptr) return reject_null();
   if (workspace != nullptr) *workspace = activations_bytes(*rnn, *x);
   if (reserve != nullptr)
     *reserve = mode == CUDNN_FWD_MODE_TRAINING ? activations_bytes(*rnn, *x) : 0;
@@ -382,7 +318,7 @@ cudnnGetRNNWeightParams(cudnnHandle_t, cudnnRNNDescriptor_t rnn, int32_t pseudo_
                         const void* space, int32_t id, cudnnTensorDescriptor_t matrix,
                         void** matrix_address, cudnnTensorDescriptor_t bias, void** bias_address) {
   constexpr const char* kFunction = "cudnnGetRNNWeightParams";
-  if (rnn == nullptr) return wrong(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, kNull);
+  if (rnn == nullptr) return reject_null();
   if (pseudo_layer < 0 || pseudo_layer >= pseudo_layers(*rnn) || id < 0)
     return refuse(kFunction, CUDNN_STATUS_BAD_PARAM, "no such layer or matrix");
   const std::size_t element = type_bytes(rnn->type);
@@ -437,13 +373,6 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnRNNBackwardWeights_v8(
 
 // CTC.
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnCreateCTCLossDescriptor(cudnnCTCLossDescriptor_t* loss) {
-  return create(loss);
-}
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnDestroyCTCLossDescriptor(cudnnCTCLossDescriptor_t loss) {
-  delete loss;
-  return CUDNN_STATUS_SUCCESS;
-}
 OPTRACE_DEVICE_EXPORT cudnnStatus_t
 cudnnSetCTCLossDescriptorEx(cudnnCTCLossDescriptor_t loss, cudnnDataType_t type,
                             cudnnLossNormalizationMode_t normalization, cudnnNanPropagation_t) {

@@ -62,10 +62,12 @@ TEST_CASE("functions and libraries belong to families") {
 TEST_CASE("a rule holds where the name and the prototype fit") {
   const Parameter handle = pointer("handle", ValueKind::other);
   SECTION("handles") {
-    const auto create = decision("cublas", "cublasCreate_v2", {pointer("h", ValueKind::pointer)});
+    const auto create =
+        decision("curand", "curandCreateGenerator", {pointer("g", ValueKind::pointer)});
     CHECK(create.behaviour == CallBehaviour::create);
     CHECK(create.filled == std::vector<std::size_t>{0});
-    CHECK(decision("cublas", "cublasDestroy_v2", {handle}).behaviour == CallBehaviour::destroy);
+    CHECK(decision("curand", "curandDestroyGenerator", {handle}).behaviour ==
+          CallBehaviour::destroy);
     // A function that fills two handles fits no rule.
     CHECK(decision("cudnn", "cudnnCreateBoth",
                    {pointer("a", ValueKind::pointer), pointer("b", ValueKind::pointer)})
@@ -89,20 +91,26 @@ TEST_CASE("a rule holds where the name and the prototype fit") {
     CHECK(dot.filled == std::vector<std::size_t>{3});
   }
   SECTION("whatever fits no row is unimplemented") {
-    CHECK(decision("cublas", "cublasGetStream_v2", {handle, pointer("s", ValueKind::pointer)})
-              .behaviour == CallBehaviour::unimplemented);
+    CHECK(
+        decision("cublas", "cublasGetVector", {handle, pointer("y", ValueKind::other)}).behaviour ==
+        CallBehaviour::unimplemented);
     CHECK(decision("cublas", "cublasSrotg_v2", {handle, pointer("a", ValueKind::real)}).behaviour ==
           CallBehaviour::unimplemented);
     CHECK(decision("cuda", "cuMemAlloc_v2", {pointer("p", ValueKind::integer)}).behaviour ==
           CallBehaviour::unimplemented);
     // The row of another family, and another result type.
-    CHECK(decision("nccl", "cublasCreate_v2", {pointer("h", ValueKind::pointer)}).behaviour ==
+    CHECK(decision("nccl", "curandCreateGenerator", {pointer("g", ValueKind::pointer)}).behaviour ==
           CallBehaviour::unimplemented);
-    CHECK(decision("cublas", "cublasCreate_v2", {pointer("h", ValueKind::pointer)}, "int")
+    CHECK(decision("curand", "curandCreateGenerator", {pointer("g", ValueKind::pointer)}, "int")
               .behaviour == CallBehaviour::unimplemented);
   }
-  SECTION("plain values") {
-    CHECK(decision("cudnn", "cudnnGetVersion", {}, "size_t").value == "CUDNN_VERSION");
+  SECTION("expressions") {
+    CHECK(decision("cudnn", "cudnnGetMaxDeviceVersion", {}, "size_t").value ==
+          "CUDNN_MAX_DEVICE_VERSION");
+    CHECK(decision("cublas", "cublasGetMathMode", {handle, pointer("mode", ValueKind::enumeration)})
+              .value == "emulated::setting(a0, &cublasContext::math_mode, a1)");
+    CHECK(decision("cublas", "cublasGetMathMode", {}, "void").behaviour ==
+          CallBehaviour::unimplemented);
   }
 }
 
