@@ -53,6 +53,13 @@ inline int arch() {
   return 10 * gpu_model().major + gpu_model().minor;
 }
 
+/// Records that the call is refused: the reason `why`.
+inline void record_refusal(const char* function, const char* why) {
+  Call call(function, "refused");
+  put(call.json(), "why", why);
+  call.record();
+}
+
 /// Records that the call is refused as by the real library: the reason `why`, and the status
 /// returned, as a number and a name (empty: unknown).
 inline void record_refusal(const char* function, const std::string& why, int status,

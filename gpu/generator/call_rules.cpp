@@ -148,6 +148,15 @@ constexpr std::array kRules = {
              "CUPTI_SUCCESS, CUPTI_ERROR_INVALID_PARAMETER)"},
     CallRule{"cupti", "cuptiActivityEnable(CudaEventDeviceTimestamps|DriverApi|RuntimeApi)",
              CallBehaviour::set},
+
+    CallRule{"cudart", "cudaStreamGetPriority", CallBehaviour::value,
+             "emulated::stream_value(a0, &emulated::StreamState::priority, a1)"},
+    CallRule{"cudart", "cudaStreamGetFlags", CallBehaviour::value,
+             "emulated::stream_value(a0, &emulated::StreamState::flags, a1)"},
+    CallRule{"cudart", "cudaStreamGetId", CallBehaviour::value,
+             "emulated::stream_value(a0, &emulated::StreamState::number, a1)"},
+    CallRule{"cudart", "cudaStreamGetDevice", CallBehaviour::value,
+             "emulated::stream_value(a0, &emulated::StreamState::device, a1)"},
 };
 
 bool is_output(const Parameter& parameter) {

@@ -1,6 +1,8 @@
 #include "gpu/emulated/kernels/device_kernels.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <deque>
 #include <memory>
@@ -401,6 +403,37 @@ Status set_dynamic_shared_limit(Kernel* kernel, int bytes) {
   const std::lock_guard lock(kernels_mutex);
   kernel->dynamic_shared_limit = bytes;
   return Status::success;
+}
+
+Status set_kernel_attribute(Kernel* kernel, KernelAttribute attribute, int value) {
+  constexpr int kMaxPercent = 100;
+  switch (attribute) {
+    case KernelAttribute::dynamic_shared:
+      return set_dynamic_shared_limit(kernel, value);
+    case KernelAttribute::carveout:
+      if (value < -1 || value > kMaxPercent) return Status::invalid_value;
+      kernel->carveout = value;
+      return Status::success;
+    case KernelAttribute::non_portable_clusters:
+      if (gpu_model().major < 9) return Status::not_supported;
+      kernel->non_portable_clusters = value != 0;
+      return Status::success;
+  }
+  return Status::invalid_value;
+}
+
+std::vector<char> read_image(const char* path) {
+  std::vector<char> content;
+  FILE* const file = std::fopen(path, "rbe");
+  if (file == nullptr) return content;
+  std::array<char, 65536> buffer{};
+  std::size_t size = 0;
+  do {
+    size = std::fread(buffer.data(), 1, buffer.size(), file);
+    content.insert(content.end(), buffer.begin(), buffer.begin() + static_cast<long>(size));
+  } while (size == buffer.size());
+  std::fclose(file);
+  return content;
 }
 
 Operation launch_operation(Kernel& kernel, const Launch& launch) {

@@ -67,6 +67,12 @@ OPTRACE_DEVICE_EXPORT Kernel* kernel_handle(const void* host);
 OPTRACE_DEVICE_EXPORT Status find_kernel(Module* module, const char* name, Kernel*& kernel);
 OPTRACE_DEVICE_EXPORT Module* live_module(const void* module);
 
+/// Size in bytes of the smallest image's header.
+constexpr std::size_t kMinImageSize = 64;
+
+/// Returns what a file with an image contains; nothing if it can't be read.
+OPTRACE_DEVICE_EXPORT std::vector<char> read_image(const char* path);
+
 /// Returns no_binary_for_device if the module contains neither machine code nor PTX for the GPU
 /// model.
 OPTRACE_DEVICE_EXPORT Status check_image(Module* module);
@@ -82,6 +88,13 @@ OPTRACE_DEVICE_EXPORT Status best_block(Kernel* kernel, std::size_t (*shared)(in
                                         int& block);
 
 OPTRACE_DEVICE_EXPORT Status set_dynamic_shared_limit(Kernel* kernel, int bytes);
+
+/// Attributes of kernels that can be set, with their values in cudaFuncAttribute and
+/// CUfunction_attribute.
+enum class KernelAttribute : int { dynamic_shared = 8, carveout = 9, non_portable_clusters = 14 };
+
+OPTRACE_DEVICE_EXPORT Status set_kernel_attribute(Kernel* kernel, KernelAttribute attribute,
+                                                  int value);
 
 /// Checks the launch's values and records it. Nothing is executed.
 OPTRACE_DEVICE_EXPORT Status launch(Kernel* kernel, const Launch& launch, void* stream,

@@ -9,7 +9,7 @@
 #include <cuda_runtime_api.h>
 
 #include "gpu/emulated/kernels/device_kernels.h"
-#include "gpu/emulated/libraries/cuda/cudart_error.h"
+#include "gpu/emulated/libraries/cuda/cudart.h"
 #include "gpu/emulated/streams/device_streams.h"
 #include "gpu/emulated/streams/device_transfers.h"
 

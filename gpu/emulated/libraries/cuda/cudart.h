@@ -1,6 +1,6 @@
 #pragma once
 
-// Errors of the runtime. The last error is stored per thread.
+// What the files of the CUDA runtime share. The last error is stored per thread.
 
 #include <cuda_runtime_api.h>
 
@@ -13,6 +13,27 @@ namespace optrace::emulated {
 cudaError_t result(cudaError_t error, const char* function = __builtin_FUNCTION());
 inline cudaError_t result(Status status, const char* function = __builtin_FUNCTION()) {
   return result(static_cast<cudaError_t>(status), function);
+}
+
+/// Returns an error if the process may not use the devices, or if the driver is older than the
+/// runtime's major version.
+Status use_runtime();
+
+/// Checks before a call that a capture of this thread may forbid.
+Status begin_unsafe();
+
+/// Records that the host waited for the device.
+void record_synchronization(const char* function);
+
+/// Sets one of the values that stream_state() returns. Generated functions call this.
+template <typename Value, typename Given>
+cudaError_t stream_value(cudaStream_t stream, Value StreamState::* member, Given* value,
+                         const char* function = __builtin_FUNCTION()) {
+  if (value == nullptr) return result(cudaErrorInvalidValue, function);
+  StreamState state{};
+  const Status status = stream_state(stream, state);
+  *value = state.*member;
+  return result(status, function);
 }
 
 /// Copies as many elements of `from` as `count` has room for. Sets `count` to the number available
