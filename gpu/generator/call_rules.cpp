@@ -137,6 +137,12 @@ constexpr std::array kRules = {
              "ncclRecv|ncclSend|nccl(All(Gather|Reduce|toAll)|Broadcast|Bcast|Gather|Scatter|Reduce"
              "|ReduceScatter)",
              CallBehaviour::compute},
+    CallRule{"nccl", "ncclCommCount", CallBehaviour::value,
+             "emulated::communicator_value(a0, &ncclComm::ranks, a1)"},
+    CallRule{"nccl", "ncclCommCuDevice", CallBehaviour::value,
+             "emulated::communicator_value(a0, &ncclComm::device, a1)"},
+    CallRule{"nccl", "ncclCommUserRank", CallBehaviour::value,
+             "emulated::communicator_value(a0, &ncclComm::rank, a1)"},
     CallRule{"nccl", "ncclGetVersion", CallBehaviour::value,
              "give(a0, emulated::reported_version(\"nccl\", NCCL_VERSION_CODE), ncclSuccess, "
              "ncclInvalidArgument)"},

@@ -1,53 +1,22 @@
-// NCCL on emulated devices. A communicator stores its ranks and device. Data between ranks is not
-// exchanged: with one rank a collective copies, like NCCL itself; with more, the outputs are
-// unchanged and the record says so.
+// NCCL on emulated devices: collectives and transfers. Data between ranks is not exchanged: with
+// one rank a collective copies, like NCCL itself; with more, the outputs are unchanged and the
+// record says so.
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <cstdio>
-#include <cstring>
-#include <deque>
-#include <memory>
-#include <mutex>
-#include <random>
+#include <cstddef>
 #include <string>
-#include <thread>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include <cuda_runtime_api.h>
-#include <fcntl.h>
 #include <nccl.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "gpu/arguments/call_values.h"
-#include "gpu/arguments/enum_names.h"
 #include "gpu/emulated/device/device.h"
-#include "gpu/emulated/device/device_versions.h"
+#include "gpu/emulated/libraries/nccl_communicators.h"
 
-using optrace::emulated::Call;
-using optrace::emulated::put;
-
-/// A communicator of one rank.
-struct ncclComm {
-  int ranks = 0;
-  int rank = 0;
-  int device = 0;
-  ncclUniqueId id{};
-  int splits = 0;  ///< Number of communicators split off so far; equal in all ranks.
-  /// Index for the program's own reductions, which are numbered from ncclNumOps on.
-  int next_op = 0;
-  std::string error;  ///< The last error.
-  std::unordered_set<int> ops;
-  std::unordered_map<void*, std::size_t> registered;
-};
-
+namespace optrace::emulated {
 namespace {
 
 struct DataType {
@@ -70,54 +39,6 @@ constexpr std::array<DataType, 12> kDataTypes{{{"int8", 1},
                                                {"float8_e5m2", 1}}};
 // In the order of ncclRedOp_t.
 constexpr std::array<const char*, 5> kOperations{"sum", "prod", "max", "min", "avg"};
-
-std::mutex communicators_mutex;
-
-/// Existing communicators. A pointer that is not in this set is rejected and not dereferenced.
-std::unordered_set<const ncclComm*>& communicators() {
-  static auto* const live =
-      new std::unordered_set<const ncclComm*>;  // Never destroyed, because NCCL is called at exit.
-  return *live;
-}
-
-bool lives(const ncclComm* communicator) {
-  const std::lock_guard lock(communicators_mutex);
-  return communicators().count(communicator) != 0;
-}
-
-ncclComm_t make_communicator(int ranks, int rank, int device, const ncclUniqueId& id) {
-  auto communicator = std::make_unique<ncclComm>();
-  communicator->ranks = ranks;
-  communicator->rank = rank;
-  communicator->device = device;
-  communicator->id = id;
-  const std::lock_guard lock(communicators_mutex);
-  communicators().insert(communicator.get());
-  return communicator.release();
-}
-
-ncclResult_t forget(ncclComm_t communicator) {
-  {
-    const std::lock_guard lock(communicators_mutex);
-    if (communicators().erase(communicator) == 0) return ncclInvalidArgument;
-  }
-  delete communicator;
-  return ncclSuccess;
-}
-
-thread_local std::string thread_error;  // Error of a call without a communicator.
-
-ncclResult_t refuse(const char* function, ncclComm_t communicator, ncclResult_t result,
-                    const std::string& why) {
-  (communicator == nullptr ? thread_error : communicator->error) = why;
-  optrace::emulated::record_refusal(function, why, result,
-                                    optrace::emulated::enumerator_name<ncclResult_t, 0, 8>(result));
-  return result;
-}
-
-ncclResult_t refuse_dead(const char* function) {
-  return refuse(function, nullptr, ncclInvalidArgument, "no such communicator");
-}
 
 /// Value of an argument that a collective or transfer does not have.
 constexpr int kNone = -1;
@@ -144,20 +65,9 @@ struct SelfTransfer {
   cudaStream_t stream;
 };
 
-struct PendingSplit {
-  ncclComm_t parent;
-  int color;
-  int key;
-  ncclComm_t* created;
-};
-
-/// Operations delayed by ncclGroupStart() on this thread.
-struct Group {
-  int depth = 0;
-  std::vector<SelfTransfer> to_self;
-  std::vector<PendingSplit> splits;
-};
-thread_local Group group;
+// Operations delayed by ncclGroupStart() on this thread.
+thread_local int depth = 0;
+thread_local std::vector<SelfTransfer> self_transfers;
 
 ncclResult_t copy(void* to, const void* from, std::size_t bytes, cudaStream_t stream) {
   if (to == from || bytes == 0) return ncclSuccess;
@@ -185,7 +95,7 @@ ncclResult_t check(const Transfer& transfer) {
 }
 
 void record(const Transfer& transfer) {
-  if (!optrace::emulated::recording()) return;
+  if (!recording()) return;
   Call call(transfer.function, "library");
   auto& json = call.json();
   put(json, "count", transfer.count);
@@ -243,301 +153,23 @@ ncclResult_t point_to_point(const Transfer& transfer) {
   record(transfer);
   if (transfer.root != transfer.communicator->rank) return ncclSuccess;
   const std::size_t bytes = transfer.count * kDataTypes.at(transfer.type).bytes;
-  group.to_self.push_back(
+  self_transfers.push_back(
       {transfer.communicator, transfer.send, transfer.receive, bytes, transfer.stream});
-  if (group.depth > 0) return ncclSuccess;
-  return deliver_to_self(std::move(group.to_self));
-}
-
-// Splitting: the new communicators depend on the colors of all ranks. The ranks exchange them
-// through shared memory named after the communicator and the number of the split.
-
-struct SplitEntry {
-  std::atomic<int> present;
-  int color;
-  int key;
-};
-
-class SplitMeeting {
- public:
-  explicit SplitMeeting(const PendingSplit& split) : split_(split), ranks_(split.parent->ranks) {
-    std::uint64_t hash = 14695981039346656037ULL;  // FNV-1a
-    for (const char byte : split.parent->id.internal)
-      hash = (hash ^ static_cast<unsigned char>(byte)) * 1099511628211ULL;
-    char name[80];
-    std::snprintf(name, sizeof name, "/optrace-nccl-%u-%016llx-%d", static_cast<unsigned>(getuid()),
-                  static_cast<unsigned long long>(hash), split.parent->splits);
-    name_ = name;
-    const int file = shm_open(name, O_CREAT | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
-    if (file < 0) return;
-    if (ftruncate(file, static_cast<off_t>(bytes())) == 0) {
-      void* const mapped = mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-      if (mapped != MAP_FAILED) memory_ = mapped;
-    }
-    close(file);
-    if (memory_ == nullptr) return;
-    SplitEntry& own = entry(split.parent->rank);
-    own.color = split.color;
-    own.key = split.key;
-    own.present.store(1, std::memory_order_release);
-  }
-  SplitMeeting(const SplitMeeting&) = delete;
-  SplitMeeting& operator=(const SplitMeeting&) = delete;
-  ~SplitMeeting() {
-    if (memory_ == nullptr) return;
-    // All ranks have read it when the last one leaves.
-    if (left().fetch_add(1, std::memory_order_acq_rel) + 1 == ranks_) shm_unlink(name_.c_str());
-    munmap(memory_, bytes());
-  }
-
-  /// Waits for the other ranks, as ncclCommSplit does.
-  ncclResult_t settle() {
-    using namespace std::chrono_literals;
-    constexpr auto kPatience = 300s;
-    if (memory_ == nullptr)
-      return refuse("ncclCommSplit", split_.parent, ncclSystemError,
-                    "no shared memory: " + std::string(std::strerror(errno)));
-    const auto start = std::chrono::steady_clock::now();
-    for (int rank = 0; rank < ranks_; ++rank) {
-      while (entry(rank).present.load(std::memory_order_acquire) == 0) {
-        if (std::chrono::steady_clock::now() - start > kPatience)
-          return refuse("ncclCommSplit", split_.parent, ncclSystemError,
-                        "rank " + std::to_string(rank) + " did not come to split");
-        std::this_thread::sleep_for(1ms);
-      }
-    }
-    *split_.created = nullptr;
-    if (split_.color == NCCL_SPLIT_NOCOLOR) return ncclSuccess;
-    // New ranks are sorted by key, then by old rank.
-    int ranks = 0;
-    int new_rank = 0;
-    for (int rank = 0; rank < ranks_; ++rank) {
-      const SplitEntry& other = entry(rank);
-      if (other.color != split_.color) continue;
-      ++ranks;
-      if (other.key < split_.key || (other.key == split_.key && rank < split_.parent->rank))
-        ++new_rank;
-    }
-    // An id that is unique to this color.
-    ncclUniqueId id = split_.parent->id;
-    const int marks[] = {split_.parent->splits, split_.color};
-    std::memcpy(id.internal + sizeof id.internal - sizeof marks, marks, sizeof marks);
-    std::memcpy(id.internal, &split_.parent->ranks, sizeof split_.parent->ranks);
-    *split_.created = make_communicator(ranks, new_rank, split_.parent->device, id);
-    return ncclSuccess;
-  }
-
- private:
-  std::size_t bytes() const { return (static_cast<std::size_t>(ranks_) + 1) * sizeof(SplitEntry); }
-  SplitEntry& entry(int rank) const { return static_cast<SplitEntry*>(memory_)[rank + 1]; }
-  std::atomic<int>& left() const { return static_cast<SplitEntry*>(memory_)->present; }
-
-  PendingSplit split_;
-  int ranks_;
-  std::string name_;
-  void* memory_ = nullptr;
-};
-
-ncclResult_t carry_out(const std::vector<PendingSplit>& splits) {
-  // All ranks of this thread publish their colors before any of them waits.
-  std::deque<SplitMeeting> meetings;
-  for (const PendingSplit& split : splits) {
-    ++split.parent->splits;
-    meetings.emplace_back(split);
-  }
-  for (SplitMeeting& meeting : meetings)
-    if (const ncclResult_t result = meeting.settle(); result != ncclSuccess) return result;
-  return ncclSuccess;
-}
-
-void record_communicator(const char* function, int ranks, int rank) {
-  Call call(function, "library");
-  put(call.json(), "rank", rank);
-  put(call.json(), "ranks", ranks);
-  call.record();
-}
-
-ncclResult_t join(const char* function, ncclComm_t* created, int ranks, int rank,
-                  const ncclUniqueId& id) {
-  if (created == nullptr)
-    return refuse(function, nullptr, ncclInvalidArgument, "no room for the communicator");
-  *created = nullptr;
-  if (ranks < 1 || rank < 0 || rank >= ranks)
-    return refuse(function, nullptr, ncclInvalidArgument,
-                  "rank " + std::to_string(rank) + " of " + std::to_string(ranks));
-  *created = make_communicator(ranks, rank, optrace::emulated::current_device(), id);
-  record_communicator(function, ranks, rank);
-  return ncclSuccess;
+  if (depth > 0) return ncclSuccess;
+  return deliver_to_self(std::move(self_transfers));
 }
 
 }  // namespace
 
+int group_depth() {
+  return depth;
+}
+
+}  // namespace optrace::emulated
+
+using namespace optrace::emulated;
+
 extern "C" {
-
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId* uniqueId) {
-  if (uniqueId == nullptr) return ncclInvalidArgument;
-  std::random_device random;
-  for (char& byte : uniqueId->internal) byte = static_cast<char>(random());
-  return ncclSuccess;
-}
-
-OPTRACE_DEVICE_EXPORT const char* ncclGetErrorString(ncclResult_t result) {
-  switch (result) {
-    case ncclSuccess:
-      return "no error";
-    case ncclUnhandledCudaError:
-      return "unhandled cuda error";
-    case ncclSystemError:
-      return "unhandled system error";
-    case ncclInternalError:
-      return "internal error";
-    case ncclInvalidArgument:
-      return "invalid argument";
-    case ncclInvalidUsage:
-      return "invalid usage";
-    case ncclRemoteError:
-      return "remote process exited or there was a network error";
-    case ncclInProgress:
-      return "NCCL operation in progress";
-    default:
-      return "unknown result code";
-  }
-}
-
-OPTRACE_DEVICE_EXPORT const char* ncclGetLastError(ncclComm_t comm) {
-  return lives(comm) ? comm->error.c_str() : thread_error.c_str();
-}
-
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks,
-                                                    ncclUniqueId commId, int rank) {
-  return join("ncclCommInitRank", comm, nranks, rank, commId);
-}
-
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks,
-                                                          ncclUniqueId commId, int rank,
-                                                          ncclConfig_t* /*config*/) {
-  return join("ncclCommInitRankConfig", comm, nranks, rank, commId);
-}
-
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommInitAll(ncclComm_t* comm, int ndev, const int* devlist) {
-  if (comm == nullptr || ndev < 1)
-    return refuse("ncclCommInitAll", nullptr, ncclInvalidArgument, "no devices");
-  std::unordered_set<int> devices;
-  for (int rank = 0; rank < ndev; ++rank) {
-    const int device = devlist == nullptr ? rank : devlist[rank];
-    if (device < 0 || device >= optrace::emulated::device_count())
-      return refuse("ncclCommInitAll", nullptr, ncclUnhandledCudaError,
-                    "there is no device " + std::to_string(device));
-    if (!devices.insert(device).second)
-      return refuse("ncclCommInitAll", nullptr, ncclInvalidUsage,
-                    "device " + std::to_string(device) + " is there twice");
-  }
-  ncclUniqueId id;
-  ncclGetUniqueId(&id);
-  for (int rank = 0; rank < ndev; ++rank) {
-    comm[rank] = make_communicator(ndev, rank, devlist == nullptr ? rank : devlist[rank], id);
-    record_communicator("ncclCommInitAll", ndev, rank);
-  }
-  return ncclSuccess;
-}
-
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm) {
-  return lives(comm) ? ncclSuccess : refuse_dead("ncclCommFinalize");
-}
-
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  return comm == nullptr ? ncclSuccess : forget(comm);
-}
-
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  return comm == nullptr ? ncclSuccess : forget(comm);
-}
-
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key,
-                                                 ncclComm_t* newcomm, ncclConfig_t* /*config*/) {
-  if (!lives(comm) || newcomm == nullptr) return refuse_dead("ncclCommSplit");
-  if (color < 0 && color != NCCL_SPLIT_NOCOLOR)
-    return refuse("ncclCommSplit", comm, ncclInvalidArgument, "color " + std::to_string(color));
-  *newcomm = nullptr;
-  Call call("ncclCommSplit", "library");
-  put(call.json(), "color", color);
-  put(call.json(), "key", key);
-  put(call.json(), "rank", comm->rank);
-  put(call.json(), "ranks", comm->ranks);
-  call.record();
-  group.splits.push_back({comm, color, key, newcomm});
-  if (group.depth > 0) return ncclSuccess;
-  return carry_out(std::exchange(group.splits, {}));
-}
-
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm,
-                                                         ncclResult_t* asyncError) {
-  if (!lives(comm) || asyncError == nullptr) return refuse_dead("ncclCommGetAsyncError");
-  *asyncError = ncclSuccess;
-  return ncclSuccess;
-}
-
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommCount(const ncclComm_t comm, int* count) {
-  if (!lives(comm) || count == nullptr) return refuse_dead("ncclCommCount");
-  *count = comm->ranks;
-  return ncclSuccess;
-}
-
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int* device) {
-  if (!lives(comm) || device == nullptr) return refuse_dead("ncclCommCuDevice");
-  *device = comm->device;
-  return ncclSuccess;
-}
-
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) {
-  if (!lives(comm) || rank == nullptr) return refuse_dead("ncclCommUserRank");
-  *rank = comm->rank;
-  return ncclSuccess;
-}
-
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclMemAlloc(void** ptr, size_t size) {
-  if (ptr == nullptr) return ncclInvalidArgument;
-  *ptr = optrace::emulated::allocate(size, optrace::emulated::MemoryKind::device,
-                                     optrace::emulated::current_device());
-  return *ptr == nullptr ? ncclUnhandledCudaError : ncclSuccess;
-}
-
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclMemFree(void* ptr) {
-  return optrace::emulated::release(ptr) ? ncclSuccess : ncclInvalidArgument;
-}
-
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buff, size_t size,
-                                                    void** handle) {
-  if (!lives(comm) || handle == nullptr) return refuse_dead("ncclCommRegister");
-  comm->registered.emplace(buff, size);
-  *handle = buff;
-  return ncclSuccess;
-}
-
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
-  if (!lives(comm)) return refuse_dead("ncclCommDeregister");
-  return comm->registered.erase(handle) == 1
-             ? ncclSuccess
-             : refuse("ncclCommDeregister", comm, ncclInvalidArgument, "it was not registered");
-}
-
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* /*scalar*/,
-                                                            ncclDataType_t /*datatype*/,
-                                                            ncclScalarResidence_t /*residence*/,
-                                                            ncclComm_t comm) {
-  if (!lives(comm) || op == nullptr) return refuse_dead("ncclRedOpCreatePreMulSum");
-  const int number = ncclNumOps + comm->next_op++;
-  comm->ops.insert(number);
-  *op = static_cast<ncclRedOp_t>(number);
-  return ncclSuccess;
-}
-
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
-  if (!lives(comm)) return refuse_dead("ncclRedOpDestroy");
-  return comm->ops.erase(op) == 1
-             ? ncclSuccess
-             : refuse("ncclRedOpDestroy", comm, ncclInvalidArgument, "it was not created");
-}
 
 OPTRACE_DEVICE_EXPORT ncclResult_t ncclReduce(const void* sendbuff, void* recvbuff, size_t count,
                                               ncclDataType_t datatype, ncclRedOp_t op, int root,
@@ -594,75 +226,26 @@ OPTRACE_DEVICE_EXPORT ncclResult_t ncclRecv(void* recvbuff, size_t count, ncclDa
 }
 
 OPTRACE_DEVICE_EXPORT ncclResult_t ncclGroupStart() {
-  ++group.depth;
+  ++depth;
   return ncclSuccess;
 }
 
 OPTRACE_DEVICE_EXPORT ncclResult_t ncclGroupEnd() {
-  if (group.depth == 0)
-    return refuse("ncclGroupEnd", nullptr, ncclInvalidUsage, "no group was started");
-  if (--group.depth > 0) return ncclSuccess;
-  const ncclResult_t split = carry_out(std::exchange(group.splits, {}));
-  const ncclResult_t sent = deliver_to_self(std::exchange(group.to_self, {}));
+  if (depth == 0) return refuse("ncclGroupEnd", nullptr, ncclInvalidUsage, "no group was started");
+  if (--depth > 0) return ncclSuccess;
+  const ncclResult_t split = carry_out_splits();
+  const ncclResult_t sent = deliver_to_self(std::exchange(self_transfers, {}));
   return split != ncclSuccess ? split : sent;
 }
 
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 22, 0)
 OPTRACE_DEVICE_EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* /*simInfo*/) {
   // The function asks for the group's duration, but there are no times.
-  group = {};
+  depth = 0;
+  self_transfers.clear();
+  drop_splits();
   return refuse("ncclGroupSimulateEnd", nullptr, ncclInvalidUsage,
                 "an emulated device has no times");
-}
-#endif
-
-#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 23, 0)
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t* newcomm, int nranks,
-                                                            int myrank, int nId,
-                                                            ncclUniqueId* commIds,
-                                                            ncclConfig_t* /*config*/) {
-  if (nId < 1 || nId > nranks || commIds == nullptr)
-    return refuse("ncclCommInitRankScalable", nullptr, ncclInvalidArgument,
-                  std::to_string(nId) + " ids for " + std::to_string(nranks) + " ranks");
-  return join("ncclCommInitRankScalable", newcomm, nranks, myrank, commIds[0]);
-}
-#endif
-
-#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int* excludeRanksList,
-                                                  int excludeRanksCount, ncclComm_t* newcomm,
-                                                  ncclConfig_t* /*config*/, int /*shrinkFlags*/) {
-  if (!lives(comm) || newcomm == nullptr || (excludeRanksCount > 0 && excludeRanksList == nullptr))
-    return refuse_dead("ncclCommShrink");
-  const std::unordered_set<int> excluded(excludeRanksList, excludeRanksList + excludeRanksCount);
-  if (excluded.count(comm->rank) != 0)
-    return refuse("ncclCommShrink", comm, ncclInvalidArgument, "the calling rank is excluded");
-  int ranks = 0;
-  int rank = 0;
-  for (int other = 0; other < comm->ranks; ++other) {
-    if (excluded.count(other) != 0) continue;
-    if (other < comm->rank) ++rank;
-    ++ranks;
-  }
-  ++comm->splits;
-  ncclUniqueId id = comm->id;
-  std::memcpy(id.internal, &comm->splits, sizeof comm->splits);
-  *newcomm = make_communicator(ranks, rank, comm->device, id);
-  record_communicator("ncclCommShrink", ranks, rank);
-  return ncclSuccess;
-}
-
-// A window is represented by its memory.
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buff, size_t size,
-                                                          ncclWindow_t* win, int /*winFlags*/) {
-  if (!lives(comm) || win == nullptr) return refuse_dead("ncclCommWindowRegister");
-  comm->registered.emplace(buff, size);
-  *win = static_cast<ncclWindow_t>(buff);
-  return ncclSuccess;
-}
-
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win) {
-  return ncclCommDeregister(comm, win);
 }
 #endif
 
@@ -686,29 +269,6 @@ OPTRACE_DEVICE_EXPORT ncclResult_t ncclScatter(const void* sendbuff, void* recvb
                                                cudaStream_t stream) {
   return collective(
       {"ncclScatter", sendbuff, recvbuff, count, datatype, kNone, root, "root", comm, stream});
-}
-#endif
-
-#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 30, 0)
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId* uniqueId) {
-  if (!lives(comm) || uniqueId == nullptr) return refuse_dead("ncclCommGetUniqueId");
-  return ncclGetUniqueId(uniqueId);
-}
-
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t win,
-                                                     void** outUserPtr) {
-  if (!lives(comm) || outUserPtr == nullptr) return refuse_dead("ncclWinGetUserPtr");
-  if (comm->registered.count(win) == 0)
-    return refuse("ncclWinGetUserPtr", comm, ncclInvalidArgument, "no such window");
-  *outUserPtr = win;
-  return ncclSuccess;
-}
-
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t /*stat*/,
-                                                    uint64_t* value) {
-  if (!lives(comm) || value == nullptr) return refuse_dead("ncclCommMemStats");
-  *value = 0;  // A communicator uses no device memory here.
-  return ncclSuccess;
 }
 #endif
 
