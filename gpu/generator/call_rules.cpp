@@ -23,7 +23,6 @@ constexpr std::string_view kRuntimeVersion = "emulated::reported_version(\"cuda\
 constexpr std::string_view kBlasStatusName = "emulated::enumerator_text<cublasStatus_t, 0, 32>(a0)";
 
 constexpr std::array kRules = {
-    // cublasSetStream_v2, cublasSetMathMode; but cublasSetMatrix and cublasSetVector copy.
     CallRule{"cublas", "cublasCreate_v2", CallBehaviour::value, "emulated::create(a0)"},
     CallRule{"cublas", "cublasDestroy_v2", CallBehaviour::value, "emulated::destroy(a0)"},
     CallRule{"cublas", "cublasGetStream_v2", CallBehaviour::value,
