@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "gpu/arguments/call_values.h"
+#include "gpu/arguments/cublas_names.h"
 #include "gpu/arguments/cuda_data_types.h"
 #include "gpu/arguments/enum_names.h"
 
@@ -70,10 +71,6 @@ bool is_fp8(cudaDataType type) {
 }
 
 namespace {
-
-std::string operation_name(cublasOperation_t operation) {
-  return short_name(enumerator_name<cublasOperation_t, 0, 4>(operation), "CUBLAS_OP_", operation);
-}
 
 /// Returns the layout's memory order; the default is "col".
 std::string order_name(const Attributes& layout) {
@@ -160,9 +157,7 @@ void record_product(const Product& product, const cublasLtMatmulAlgo_t* algorith
   put_layout(json, "d", product.d);
   const Attributes& descriptor = product.descriptor;
   const auto compute = get(descriptor, CUBLASLT_MATMUL_DESC_COMPUTE_TYPE, CUBLAS_COMPUTE_32F);
-  put(json, "compute_type",
-      short_name(enumerator_name<cublasComputeType_t, 64, 16>(compute), "CUBLAS_COMPUTE_",
-                 compute));
+  put(json, "compute_type", compute_name(compute));
   put(json, "scale_type",
       data_type_name(get(descriptor, CUBLASLT_MATMUL_DESC_SCALE_TYPE, CUDA_R_32F)));
   const auto epilogue = get(descriptor, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DEFAULT);

@@ -11,6 +11,7 @@
 #include <cuda_fp16.h>
 
 #include "gpu/arguments/call_values.h"
+#include "gpu/arguments/cublas_names.h"
 #include "gpu/arguments/cuda_data_types.h"
 #include "gpu/arguments/enum_names.h"
 #include "gpu/emulated/device/device_versions.h"
@@ -20,15 +21,6 @@
 namespace optrace::emulated {
 namespace {
 
-std::string operation_name(cublasOperation_t operation) {
-  return short_name(enumerator_name<cublasOperation_t, 0, 4>(operation), "CUBLAS_OP_", operation);
-}
-
-std::string compute_name(cublasComputeType_t compute) {
-  return short_name(enumerator_name<cublasComputeType_t, 64, 16>(compute), "CUBLAS_COMPUTE_",
-                    compute);
-}
-
 std::string math_name(cublasMath_t math) {
   // The mode may be combined with flags for reductions.
   constexpr int kModes = 15;
@@ -37,15 +29,6 @@ std::string math_name(cublasMath_t math) {
   if ((math & CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION) != 0)
     name += ", no reduced-precision reduction";
   return name;
-}
-
-std::string status_name(cublasStatus_t status) {
-  return std::string(enumerator_name<cublasStatus_t, 0, 32>(status));
-}
-
-cublasStatus_t refuse(const char* function, cublasStatus_t status, const std::string& why) {
-  record_refusal(function, why, status, status_name(status));
-  return status;
 }
 
 struct Matrix {

@@ -1,12 +1,16 @@
 #pragma once
 
-// The emulated cuBLAS's handles, and what generated functions do with them
-// (gpu/generator/call_rules.cpp).
+// The emulated cuBLAS's handles, what generated functions do with them
+// (gpu/generator/call_rules.cpp), and refused calls of cuBLAS and cuBLASLt.
 
 #include <cstddef>
 #include <new>
+#include <string>
 
 #include <cublas_v2.h>
+
+#include "gpu/arguments/call_values.h"
+#include "gpu/arguments/enum_names.h"
 
 struct cublasContext {
   cudaStream_t stream = nullptr;
@@ -46,6 +50,12 @@ cublasStatus_t setting(cublasHandle_t handle, Value cublasContext::* member, Val
   if (value == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   *value = handle->*member;
   return CUBLAS_STATUS_SUCCESS;
+}
+
+/// Refuses a call as the real library does.
+inline cublasStatus_t refuse(const char* function, cublasStatus_t status, const std::string& why) {
+  record_refusal(function, why, status, enumerator_name<cublasStatus_t, 0, 32>(status));
+  return status;
 }
 
 }  // namespace optrace::emulated

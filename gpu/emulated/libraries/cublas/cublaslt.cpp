@@ -18,8 +18,8 @@
 #include "gpu/arguments/call_values.h"
 #include "gpu/arguments/cublaslt_product.h"
 #include "gpu/arguments/cuda_data_types.h"
-#include "gpu/arguments/enum_names.h"
 #include "gpu/emulated/device/device_versions.h"
+#include "gpu/emulated/libraries/cublas/cublas_handle.h"
 #include "gpu/emulated/memory/device_contents.h"
 
 namespace optrace::emulated {
@@ -152,15 +152,6 @@ std::string unsupported(const Product& product) {
   if (type_of(product.a) == CUDA_R_8I && type_of(product.b) == CUDA_R_8I)
     return unsupported_integers(product);
   return {};
-}
-
-std::string status_name(cublasStatus_t status) {
-  return std::string(enumerator_name<cublasStatus_t, 0, 32>(status));
-}
-
-cublasStatus_t refuse(const char* function, cublasStatus_t status, const std::string& why) {
-  record_refusal(function, why, status, status_name(status));
-  return status;
 }
 
 /// Checks the product. Returns the real library's status and records a refusal.
