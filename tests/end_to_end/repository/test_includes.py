@@ -8,6 +8,12 @@ import pytest
 # A folder includes no headers of those to its right.
 LAYERS = ("platform", "pytorch", "present", "indexer", "target", "gpu", "tracer", "lookup",
           "report", "src", "python")
+# Headers that may include nlohmann's, besides those called *_json.h: the basics of JSON, the edges to
+# Python, and what has to do with a trace's metadata and with messages, which are JSON inside.
+JSON_HEADERS = {"platform/text/json_", "present/json_or_null.h", "python/",
+                "report/compare/formats/comparison_json.h", "report/compiled/",
+                "report/details/attention_backends.h", "report/job/merged_processes.h",
+                "report/model/report.h", "target/build/built_for_torch.h", "tracer/"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+/[^"/]+)"', re.MULTILINE)
 
 
@@ -56,3 +62,12 @@ def test_folders_are_in_the_table_of_the_design(included, repository):
     missing = [folder for folder in included
                if not any(folder == name or folder.startswith(f"{name}/") for name in named)]
     assert missing == []
+
+
+def test_json_is_at_the_edges(repository):
+    headers = [str(file.relative_to(repository)) for layer in LAYERS
+               for file in (repository / layer).rglob("*.h")
+               if "stand_ins" not in file.parts and "stub_headers" not in file.parts
+               and "nlohmann/" in file.read_text()]
+    assert [header for header in headers
+            if not header.endswith("_json.h") and not header.startswith(tuple(JSON_HEADERS))] == []
