@@ -219,12 +219,8 @@ class ModuleSymbols {
     bool defined = false;
   };
 
-  void read_headers();
-  void read_sections();
-  /// Returns true if a table of this size may be read too. The tables of a valid file take together
-  /// at most the file's size, but a header can refer to one table many times.
-  bool tables_fit(std::uint64_t size);
-  void read_notes(std::span<const std::byte> notes);
+  class HeaderReader;
+
   void read_frame_header(std::uint64_t address, std::uint64_t size);
   Symbol symbol(std::size_t index) const;
   std::string_view name(const Symbol& symbol) const;
@@ -243,7 +239,6 @@ class ModuleSymbols {
   [[noreturn]] void fail(const char* reason) const;
 
   MappedFile file_;
-  std::uint64_t table_bytes_ = 0;  ///< Total size of the tables read so far.
   std::string build_id_;
   bool stripped_ = true;
   bool has_debug_info_ = false;

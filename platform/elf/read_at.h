@@ -17,4 +17,11 @@ std::optional<T> read_at(std::span<const std::byte> bytes, std::uint64_t offset)
   return value;
 }
 
+/// Returns `size` bytes at `offset`, or an empty span if they don't lie inside.
+inline std::span<const std::byte> part_of(std::span<const std::byte> bytes, std::uint64_t offset,
+                                          std::uint64_t size) {
+  if (offset > bytes.size() || bytes.size() - offset < size) return {};
+  return bytes.subspan(offset, size);
+}
+
 }  // namespace optrace
