@@ -15,29 +15,13 @@
 #include "platform/error.h"
 #include "platform/files/file_trust.h"
 #include "platform/files/installation.h"
+#include "platform/process/find_program.h"
 #include "platform/text/printable_text.h"
 #include "pytorch/installed/installed_torch.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {
 namespace {
-
-bool is_executable_file(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::is_regular_file(path, ignored) && ::access(path.c_str(), X_OK) == 0;
-}
-
-std::optional<std::filesystem::path> find_in_path(std::string_view name) {
-  const char* variable = std::getenv("PATH");
-  std::string_view folders = variable == nullptr ? "" : variable;
-  while (!folders.empty()) {
-    const std::string_view folder = folders.substr(0, folders.find(':'));
-    std::filesystem::path candidate = std::filesystem::path(folder) / name;
-    if (!folder.empty() && is_executable_file(candidate)) return candidate;
-    folders.remove_prefix(std::min(folders.size(), folder.size() + 1));
-  }
-  return std::nullopt;
-}
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -48,7 +32,7 @@ PythonChoice asked_for(const std::string& path, const std::string& reason) {
   const std::string remedy = fmt::format(
       "Give the path of a Python that has torch, such as .venv/bin/python, in {}.", reason);
   if (path.find('/') == std::string::npos) {
-    if (auto found = find_in_path(path)) return {*found, reason, false};
+    if (auto found = find_program(path, SearchedFolders::all)) return {*found, reason, false};
     throw Error(ExitStatus::usage,
                 fmt::format("no program named '{}' in PATH (from {})", path, reason), remedy);
   }
@@ -108,7 +92,7 @@ std::vector<PythonCandidate> candidates() {
   if (is_executable_file(beside / "bin/python"))
     found.push_back({{beside / "bin/python", "the .venv beside optrace", false}});
   for (const char* const name : {"python3", "python"})
-    if (auto path = find_in_path(name))
+    if (auto path = find_program(name, SearchedFolders::all))
       found.push_back({{*path, fmt::format("{} in PATH", name), true}});
   return found;
 }

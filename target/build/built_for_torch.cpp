@@ -20,6 +20,7 @@
 #include "platform/files/descriptor.h"
 #include "platform/files/file_trust.h"
 #include "platform/files/whole_file.h"
+#include "platform/process/find_program.h"
 #include "platform/process/interrupt.h"
 #include "target/build/build_inputs.h"
 #include "target/build/cached_folder.h"
@@ -33,21 +34,8 @@ constexpr std::string_view kNoCompiler =
 
 /// Returns the path of the program with this name, as a shell would find it.
 std::optional<std::filesystem::path> in_path(const std::string& name) {
-  const auto runs = [](const std::filesystem::path& path) {
-    std::error_code error;
-    return std::filesystem::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0;
-  };
-  if (name.find('/') != std::string::npos)
-    return runs(name) ? std::optional<std::filesystem::path>(name) : std::nullopt;
-  const char* const variable = std::getenv("PATH");
-  std::string_view rest = variable == nullptr ? "" : variable;
-  while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find(':'), rest.size());
-    const std::filesystem::path folder = rest.substr(0, end);
-    if (folder.is_absolute() && runs(folder / name)) return folder / name;
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
-  return std::nullopt;
+  if (name.find('/') == std::string::npos) return find_program(name, SearchedFolders::absolute);
+  return is_executable_file(name) ? std::optional<std::filesystem::path>(name) : std::nullopt;
 }
 
 /// Returns a text that changes when another file is installed in the place of this one.
