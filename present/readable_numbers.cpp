@@ -28,6 +28,10 @@ std::string readable_count(std::uint64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", readable_count(count), noun, count == 1 ? "" : "s");
 }
 
+std::string counted(std::uint64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 std::string readable_size(std::uint64_t bytes) {
   constexpr std::array<std::pair<double, std::string_view>, 4> kUnits{
       {{1024.0 * 1024 * 1024 * 1024, "TiB"},

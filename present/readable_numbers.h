@@ -14,6 +14,9 @@ std::string readable_count(std::uint64_t count);
 /// Returns `1 event` or `12,345 events`.
 std::string readable_count(std::uint64_t count, std::string_view noun);
 
+/// Returns `1 event` or `12345 events`, for text that programs may read.
+std::string counted(std::uint64_t count, std::string_view noun);
+
 /// Returns `1.5 MiB`, with three digits.
 std::string readable_size(std::uint64_t bytes);
 

@@ -14,6 +14,7 @@
 #include <pybind11/stl.h>
 
 #include "platform/error.h"
+#include "present/readable_numbers.h"
 #include "python/in_process_tracer.h"
 #include "python/python_check.h"
 #include "python/python_values.h"
@@ -232,9 +233,8 @@ PYBIND11_MODULE(_optrace, module) {
           [](const FrameView& it) { return optrace::python_of_json(optrace::detail_json(*it)); })
       .def_property_readonly("children", &FrameView::children)
       .def("__repr__", [](const FrameView& it) {
-        return optrace::text(fmt::format("<optrace.Frame {}: {}, {} call{}>",
-                                         optrace::name_of(it->layer), it->name, it->calls,
-                                         it->calls == 1 ? "" : "s"));
+        return optrace::text(fmt::format("<optrace.Frame {}: {}, {}>", optrace::name_of(it->layer),
+                                         it->name, optrace::counted(it->calls, "call")));
       });
 
   optrace::define_check(module);

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/error.h"
+#include "present/readable_numbers.h"
 #include "python/python_values.h"
 #include "report/check/formats/check_output.h"
 
@@ -103,8 +104,8 @@ std::string PythonCheck::text(const std::string& format) const {
 std::string PythonCheck::description() const {
   const auto passed =
       std::ranges::count(results_, CheckResult::Status::passed, &CheckResult::status);
-  return fmt::format("<optrace.Check {}: {} of {} rule{} passed>", status(), passed,
-                     results_.size(), results_.size() == 1 ? "" : "s");
+  return fmt::format("<optrace.Check {}: {} of {} passed>", status(), passed,
+                     counted(results_.size(), "rule"));
 }
 
 void define_check(py::module_& module) {

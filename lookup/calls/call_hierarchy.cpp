@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "lookup/calls/followed_calls.h"
+#include "present/readable_numbers.h"
 #include "pytorch/functions/dispatcher_steps.h"
 #include "pytorch/functions/function_roles.h"
 #include "pytorch/symbols/symbol_name.h"
@@ -279,7 +280,7 @@ std::optional<Located> CallHierarchy::callee(const CallSite& site) {
       if (part.kind == LocatedKind::foreign) part.library = library_of_callee(site.callee);
     }
     if (const std::size_t count = overriders(part).size(); count != 0)
-      part.note = fmt::format("virtual, {} {}", count, count == 1 ? "override" : "overrides");
+      part.note = "virtual, " + counted(count, "override");
   }
   part.role = role_of(site.kind);
   part.call_line = site.location.line;

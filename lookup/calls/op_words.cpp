@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cstddef>
 #include <utility>
 
 #include "lookup/calls/followed_calls.h"
 #include "lookup/locate/locate_query.h"
 #include "lookup/locate/op_spelling.h"
+#include "platform/text/ascii_text.h"
 #include "pytorch/symbols/symbol_name.h"
 
 namespace optrace {
@@ -85,10 +85,10 @@ bool OpWords::is_related_function(std::string_view symbol) const {
 
 bool OpWords::are_in_kernel(std::string_view name) const {
   const std::size_t scope = name.substr(0, name.find('<')).rfind("::");
-  std::string lower(scope == std::string_view::npos ? name : name.substr(scope + 2));
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string function =
+      lower(scope == std::string_view::npos ? name : name.substr(scope + 2));
   return std::any_of(stems_.begin(), stems_.end(), [&](const std::string& stem) {
-    return stem.size() >= kMinStemLength && lower.find(stem) != std::string::npos;
+    return stem.size() >= kMinStemLength && function.find(stem) != std::string::npos;
   });
 }
 

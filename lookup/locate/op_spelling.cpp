@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "platform/text/ascii_text.h"
 #include "pytorch/functions/generated_names.h"
 
 namespace optrace {
@@ -59,7 +60,7 @@ constexpr auto kClassPrefixes =
 std::string folded(std::string_view name) {
   std::string text;
   for (const char c : name)
-    if (c != '_') text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (c != '_') text += lower(c);
   return text;
 }
 

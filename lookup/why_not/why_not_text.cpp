@@ -11,6 +11,7 @@
 #include "lookup/calls/path_tree.h"
 #include "lookup/explain/explain_wording.h"
 #include "lookup/why_not/why_not_output.h"
+#include "present/readable_numbers.h"
 #include "present/terminal_text.h"
 #include "pytorch/symbols/symbol_name.h"
 
@@ -59,8 +60,8 @@ class WhyNotTextWriter {
   }
 
   void call() {
-    field("call", fmt::format("{}, with {} call{} of the op", call_->input, call_->calls,
-                              call_->calls == 1 ? "" : "s"));
+    field("call",
+          fmt::format("{}, with {} of the op", call_->input, counted(call_->calls, "call")));
     if (std::ranges::find(it_.devices, call_->device, &BackendRoutes::device) == it_.devices.end())
       field("",
             fmt::format("on {}, where no call path of the op leads to the backend", call_->device));

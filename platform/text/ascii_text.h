@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <string_view>
 
 namespace optrace {
@@ -8,6 +9,17 @@ namespace optrace {
 
 inline bool is_digit(char c) {
   return c >= '0' && c <= '9';
+}
+
+inline char lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
+/// Returns the text in lower case.
+inline std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = lower(c);
+  return result;
 }
 
 /// Returns the text without the spaces, tabs and ends of lines around it.

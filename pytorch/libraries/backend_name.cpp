@@ -4,6 +4,8 @@
 #include <cctype>
 #include <cstddef>
 
+#include "platform/text/ascii_text.h"
+
 namespace optrace {
 namespace {
 
@@ -11,13 +13,6 @@ namespace {
 const std::vector<std::string>& spellings_of_onednn() {
   static const std::vector<std::string> kSpellings{"onednn", "mkldnn", "dnnl", "ideep"};
   return kSpellings;
-}
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::ranges::transform(result, result.begin(),
-                         [](unsigned char letter) { return std::tolower(letter); });
-  return result;
 }
 
 bool is_letter(char letter) {

@@ -14,6 +14,7 @@
 #include <fmt/ranges.h>
 
 #include "platform/error.h"
+#include "present/readable_numbers.h"
 #include "pytorch/functions/layers.h"
 #include "pytorch/functions/vendor_libraries.h"
 #include "pytorch/names/devices.h"
@@ -36,10 +37,6 @@ namespace {
 
 using Status = CheckResult::Status;
 using Path = std::vector<const Frame*>;
-
-std::string times(std::uint64_t count) {
-  return fmt::format("{} time{}", count, count == 1 ? "" : "s");
-}
 
 /// Returns the name of a frame for display.
 std::string shown_name(const Frame& frame) {
@@ -498,7 +495,7 @@ class Check {
     switch (rule.kind) {
       case Rule::Kind::calls:
         good = holds(tally.found, rule.relation, rule.bound);
-        result.found = tally.found == 0 ? "never called" : "called " + times(tally.found);
+        result.found = tally.found == 0 ? "never called" : "called " + counted(tally.found, "time");
         break;
       case Rule::Kind::measure:
         good = holds(tally.found, rule.relation, rule.bound);
@@ -506,9 +503,9 @@ class Check {
         break;
       case Rule::Kind::no_dtype:
         good = tally.found == 0;
-        result.found =
-            good ? "none"
-                 : fmt::format("ops called {} on tensors of {}", times(tally.found), rule.dtype);
+        result.found = good ? "none"
+                            : fmt::format("ops called {} on tensors of {}",
+                                          counted(tally.found, "time"), rule.dtype);
         break;
       case Rule::Kind::has_sources:
         good = tally.found == 0;
@@ -526,7 +523,7 @@ class Check {
         std::vector<std::string> values;
         values.reserve(tally.values.size());
         for (const auto& [value, calls] : tally.values)
-          values.push_back(fmt::format("{} {}", value, times(calls)));
+          values.push_back(fmt::format("{} {}", value, counted(calls, "time")));
         result.found = fmt::format("{} returned {}", rule.function, fmt::join(values, ", "));
         break;
       }

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <string>
 
+#include "platform/text/ascii_text.h"
 #include "platform/text/glob.h"
 #include "pytorch/functions/layers.h"
 #include "pytorch/functions/vendor_libraries.h"
@@ -59,18 +59,10 @@ constexpr auto kBlas = std::to_array<std::string_view>(
      "rotg",   "sbmv",       "scal",  "spmv", "swap",       "symm", "symv", "syr",
      "syr2",   "syr2k",      "syrk",  "trmm", "trmv",       "trsm", "trsv", "trsm_batch"});
 
-std::string lower(std::string_view text);
-
 bool is_blas(std::string_view name) {
   const std::string function = lower(name.substr(0, name.find_last_not_of('_') + 1));
   return !function.empty() &&
          std::ranges::find(kBlas, std::string_view(function).substr(1)) != kBlas.end();
-}
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return result;
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "lookup/locate/op_spelling.h"
 #include "lookup/locate/wheel_symbols.h"
 #include "platform/error.h"
+#include "platform/text/ascii_text.h"
 #include "platform/text/glob.h"
 #include "platform/text/json_fields.h"
 #include "pytorch/functions/generated_names.h"
@@ -101,7 +102,7 @@ std::string fortran_name(std::string_view name) {
   std::string folded;
   for (const char c : name.substr(0, name.find_last_not_of('_') + 1)) {
     if (!is_word(c) && c != '*') return {};
-    folded += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    folded += lower(c);
   }
   folded += '_';
   return library_name(folded) == "BLAS/LAPACK" ? folded : std::string();

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "present/readable_numbers.h"
 #include "report/findings/unseen_writes.h"
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
@@ -121,8 +122,7 @@ class Search {
     if (calls > 1) finding.message += fmt::format(", {} times", calls);
     const bool is_module = finding.function == "<module>";
     if (calls > function_calls && function_calls > 0 && !is_module)
-      finding.message +=
-          fmt::format(" in {} call{} of it", function_calls, function_calls == 1 ? "" : "s");
+      finding.message += fmt::format(" in {} of it", counted(function_calls, "call"));
     finding.message += '.';
     return finding;
   }

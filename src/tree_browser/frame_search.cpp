@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "platform/error.h"
+#include "platform/text/ascii_text.h"
 #include "platform/text/printable_text.h"
 
 namespace optrace {
@@ -15,10 +16,6 @@ namespace {
 
 bool is_upper(char c) {
   return c >= 'A' && c <= 'Z';
-}
-
-char lower(char c) {
-  return is_upper(c) ? static_cast<char>(c - 'A' + 'a') : c;
 }
 
 }  // namespace

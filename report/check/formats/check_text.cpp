@@ -8,6 +8,7 @@
 
 #include "platform/text/printable_text.h"
 #include "present/line_text.h"
+#include "present/readable_numbers.h"
 #include "report/check/formats/check_output.h"
 #include "report/check/formats/check_wording.h"
 
@@ -70,8 +71,8 @@ std::string to_text(const std::vector<CheckResult>& results, const TerminalStyle
   }
   const std::size_t failed = count(results, Status::failed);
   const std::size_t errors = count(results, Status::error);
-  text += fmt::format("\n{} of {} rule{} passed{}{}\n", count(results, Status::passed),
-                      results.size(), results.size() == 1 ? "" : "s",
+  text += fmt::format("\n{} of {} passed{}{}\n", count(results, Status::passed),
+                      counted(results.size(), "rule"),
                       failed == 0 ? "" : fmt::format(", {} failed", failed),
                       errors == 0 ? "" : fmt::format(", {} could not be decided", errors));
   return text;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "present/line_text.h"
+#include "present/readable_numbers.h"
 
 namespace optrace {
 namespace {
@@ -70,9 +71,8 @@ std::vector<CheckPlace> annotated(const CheckResult& result) {
 }
 
 std::string share_of(const CheckPlace& place, const CheckResult& result) {
-  return result.places.size() < 2
-             ? ""
-             : fmt::format(" ({} time{} at this line)", place.count, place.count == 1 ? "" : "s");
+  return result.places.size() < 2 ? ""
+                                  : fmt::format(" ({} at this line)", counted(place.count, "time"));
 }
 
 std::vector<std::string> lines_of_places(const CheckResult& result, std::size_t limit) {

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "platform/text/printable_text.h"
+#include "present/readable_numbers.h"
 #include "pytorch/symbols/symbol_name.h"
 #include "report/compare/formats/comparison_output.h"
 #include "report/model/shortfalls.h"
@@ -33,9 +34,7 @@ std::string lacks(const Report& report) {
 
 std::string outcome(const Comparison& comparison) {
   const std::size_t differences = comparison.differences.size();
-  const std::string text =
-      differences == 0 ? "No difference"
-                       : fmt::format("{} difference{}", differences, differences == 1 ? "" : "s");
+  const std::string text = differences == 0 ? "No difference" : counted(differences, "difference");
   if (comparison.conclusive) return text + (differences == 0 ? ".\n" : "\n");
   return text + (differences == 0 ? " in the recorded part. The recording is incomplete, so it is "
                                     "unknown whether the two "
@@ -96,10 +95,6 @@ std::string way_to(const Difference& difference) {
   return way;
 }
 
-std::string plural(std::size_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
-
 /// Differences shown in one line: the same difference of one step at several places, or the same
 /// change of the dispatch key of several ops.
 struct Group {
@@ -143,8 +138,8 @@ std::string listed(const std::vector<Difference>& differences, const TerminalSty
     std::string way = group.names.size() == 1 ? way_to(*group.first) : "";
     if (!way.empty()) way.insert(0, "under ");
     if (group.places > 1) {
-      way += way.empty() ? fmt::format("at {}", plural(group.places, "place"))
-                         : fmt::format(", and at {}", plural(group.places - 1, "more place"));
+      way += way.empty() ? fmt::format("at {}", counted(group.places, "place"))
+                         : fmt::format(", and at {}", counted(group.places - 1, "more place"));
     }
     if (!way.empty())
       text += fmt::format("{}{}\n", std::string(kColumns, ' '), style.paint(way, kDim));
@@ -185,7 +180,7 @@ std::string to_text(const Report& first, const Report& second, const Comparison&
     text += style.paint(
                 fmt::format("Different builds of PyTorch: {} between the steps only in the first, "
                             "{} only in the second (inlined, moved or new); --all lists them.",
-                            plural(comparison.passed_over_first, "function"),
+                            counted(comparison.passed_over_first, "function"),
                             comparison.passed_over_second),
                 "2") +
             "\n";
@@ -193,7 +188,7 @@ std::string to_text(const Report& first, const Report& second, const Comparison&
   if (comparison.emulated_reads > 0) {
     text += style.paint(fmt::format("The host read emulated values in {}; the calls after that "
                                     "may differ on a GPU.",
-                                    plural(comparison.emulated_reads, "frame")),
+                                    counted(comparison.emulated_reads, "frame")),
                         "2") +
             "\n";
   }

@@ -24,6 +24,7 @@
 #include "platform/files/output_file.h"
 #include "platform/process/child_process.h"
 #include "platform/process/interrupt.h"
+#include "present/readable_numbers.h"
 #include "report/details/known_results.h"
 #include "src/cache/trace_history.h"
 #include "src/command_line/command_line.h"
@@ -117,11 +118,6 @@ std::string children_remedy(const RunOptions& options, const ProgramResult& resu
          "them too.";
 }
 
-/// Returns "1 step" or "2 steps".
-std::string counted_steps(std::uint64_t steps) {
-  return fmt::format("{} step{}", steps, steps == 1 ? "" : "s");
-}
-
 /// Explains why no process has a trace, although none failed.
 Error no_trace_error(const RunOptions& options, const ProgramResult& result) {
   const std::string children = children_remedy(options, result);
@@ -144,9 +140,10 @@ Error no_trace_error(const RunOptions& options, const ProgramResult& result) {
                                "trace it without --from-step."
                              : children};
   }
-  return {ExitStatus::failed,
-          fmt::format("{}, so there is nothing to report; it made {}", begin, counted_steps(*most)),
-          fmt::format("Give --from-step a number up to {}.", *most)};
+  return {
+      ExitStatus::failed,
+      fmt::format("{}, so there is nothing to report; it made {}", begin, counted(*most, "step")),
+      fmt::format("Give --from-step a number up to {}.", *most)};
 }
 
 /// Reports what was requested and did not happen.
