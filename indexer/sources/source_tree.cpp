@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 
 #include "platform/error.h"
+#include "platform/files/installation.h"
+#include "platform/files/whole_file.h"
 
 namespace optrace {
 namespace {
@@ -174,135 +176,26 @@ std::vector<std::string> compiler_arguments(UnitGroup group, const SourceTree& t
   return arguments;
 }
 
-std::string precompiled_text(UnitGroup group) {
-  // Headers that many units of a group include, and headers that few include but that take long to
-  // parse. A header that is missing, or that fails without its group's macros, does not affect the
-  // others.
-  std::string text = R"(#include <ATen/ATen.h>
-#include <ATen/Dispatch.h>
-#include <ATen/Dispatch_v2.h>
-#include <ATen/NamedTensorUtils.h>
-#include <ATen/NativeFunctions.h>
-#include <ATen/Operators.h>
-#include <ATen/Parallel.h>
-#include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/native/DispatchStub.h>
-#include <ATen/native/Math.h>
-#include <ATen/native/ReduceOpsUtils.h>
-#include <ATen/native/Resize.h>
-#include <ATen/native/TensorFactories.h>
-#include <ATen/native/TensorIterator.h>
-#include <torch/library.h>
-)";
-  switch (group) {
-    case UnitGroup::aten:
-      text += R"(#include <ATen/CPUFunctions.h>
-#include <ATen/CUDAFunctions.h>
-#include <ATen/CompositeExplicitAutogradFunctions.h>
-#include <ATen/CompositeImplicitAutogradFunctions.h>
-#include <ATen/MetaFunctions.h>
-#include <ATen/RedispatchFunctions.h>
-#include <ATen/TensorSubclassLikeUtils.h>
-#include <ATen/cuda/CUDAContext.h>
-#include <ATen/cuda/CUDAEvent.h>
-#include <ATen/cuda/Exceptions.h>
-#include <ATen/functorch/BatchRulesHelper.h>
-#include <ATen/functorch/PlumbingHelper.h>
-#include <ATen/quantized/Quantizer.h>
-#include <c10/cuda/CUDACachingAllocator.h>
-#include <c10/cuda/CUDAGuard.h>
-)";
-      break;
-    case UnitGroup::cpu_kernels:
-      text += R"(#include <ATen/cpu/vec/functional.h>
-#include <ATen/cpu/vec/vec.h>
-#include <ATen/native/cpu/Loops.h>
-#include <ATen/native/cpu/Reduce.h>
-#include <ATen/native/cpu/utils.h>
-)";
-      break;
-    case UnitGroup::csrc:
-      text = R"(#include <torch/csrc/python_headers.h>
-)" + text + R"(#include <ATen/RedispatchFunctions.h>
-#include <ATen/functorch/BatchRulesHelper.h>
-#include <torch/csrc/Exceptions.h>
-#include <torch/csrc/autograd/FunctionsManual.h>
-#include <torch/csrc/autograd/VariableTypeUtils.h>
-#include <torch/csrc/autograd/custom_function.h>
-#include <torch/csrc/autograd/engine.h>
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/functions/utils.h>
-#include <torch/csrc/autograd/generated/Functions.h>
-#include <torch/csrc/autograd/profiler.h>
-#include <torch/csrc/autograd/python_function.h>
-#include <torch/csrc/autograd/python_variable.h>
-#include <torch/csrc/autograd/utils/python_arg_parsing.h>
-#include <torch/csrc/autograd/utils/wrap_outputs.h>
-#include <torch/csrc/dynamo/compiled_autograd.h>
-#include <torch/csrc/jit/api/module.h>
-#include <torch/csrc/jit/frontend/tracer.h>
-#include <torch/csrc/jit/ir/ir.h>
-#include <torch/csrc/utils/pybind.h>
-#include <torch/csrc/utils/python_arg_parser.h>
-)";
-      break;
-    case UnitGroup::csrc_libraries:
-      text = R"(#include <torch/csrc/python_headers.h>
-)" + text + R"(#include <caffe2/serialize/inline_container.h>
-#include <torch/csrc/autograd/custom_function.h>
-#include <torch/csrc/autograd/engine.h>
-#include <torch/csrc/distributed/autograd/context/container.h>
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
-#include <torch/csrc/distributed/c10d/Utils.hpp>
-#include <torch/csrc/distributed/rpc/rref_context.h>
-#include <torch/csrc/distributed/rpc/torchscript_functions.h>
-#include <torch/csrc/jit/api/module.h>
-#include <torch/csrc/jit/frontend/ir_emitter.h>
-#include <torch/csrc/jit/frontend/sugared_value.h>
-#include <torch/csrc/jit/frontend/tracer.h>
-#include <torch/csrc/jit/ir/alias_analysis.h>
-#include <torch/csrc/jit/ir/ir.h>
-#include <torch/csrc/jit/ir/subgraph_matcher.h>
-#include <torch/csrc/jit/jit_log.h>
-#include <torch/csrc/jit/passes/utils/subgraph_utils.h>
-#include <torch/csrc/jit/python/pybind_utils.h>
-#include <torch/csrc/jit/runtime/graph_executor.h>
-#include <torch/csrc/jit/serialization/export.h>
-#include <torch/csrc/jit/serialization/import.h>
-#include <torch/csrc/jit/serialization/pickler.h>
-#include <torch/csrc/jit/tensorexpr/kernel.h>
-#include <torch/csrc/lazy/core/lazy_graph_executor.h>
-#include <torch/csrc/lazy/ts_backend/ts_node.h>
-#include <torch/csrc/profiler/orchestration/observer.h>
-#include <torch/csrc/utils/pybind.h>
-#include <torch/torch.h>
-)";
-      break;
-    case UnitGroup::cuda:
-      text += R"(#include <ATen/AccumulateType.h>
-#include <ATen/cuda/Atomic.cuh>
-#include <ATen/cuda/CUDAApplyUtils.cuh>
-#include <ATen/cuda/CUDAContext.h>
-#include <ATen/cuda/CUDAEvent.h>
-#include <ATen/cuda/CUDAGeneratorImpl.h>
-#include <ATen/cuda/cub.cuh>
-#include <ATen/native/cuda/ForeachFunctors.cuh>
-#include <ATen/native/cuda/JitLoops.cuh>
-#include <ATen/native/cuda/Loops.cuh>
-#include <ATen/native/cuda/Math.cuh>
-#include <ATen/native/cuda/Reduce.cuh>
-#include <c10/cuda/CUDAGuard.h>
-#include <curand_kernel.h>
-)";
-      break;
-  }
-  return text;
-}
-
 std::string group_name(UnitGroup group) {
   constexpr std::array<const char*, 5> kNames = {"aten", "cpu-kernels", "csrc", "csrc-libraries",
                                                  "cuda"};
   return kNames.at(static_cast<std::size_t>(group));
+}
+
+std::string precompiled_text(UnitGroup group) {
+  const std::filesystem::path folder = data_folder() / "precompiled";
+  const bool is_csrc = group == UnitGroup::csrc || group == UnitGroup::csrc_libraries;
+  // Python's headers come before any other.
+  std::string text = is_csrc ? "#include <torch/csrc/python_headers.h>\n" : "";
+  for (const std::string& name : {std::string("common"), group_name(group)}) {
+    const std::filesystem::path file = folder / (name + ".txt");
+    const auto includes = read_file(file);
+    if (!includes)
+      throw Error(ExitStatus::failed, fmt::format("{} can't be read", file.string()),
+                  "Reinstall optrace.");
+    text += *includes;
+  }
+  return text;
 }
 
 }  // namespace optrace

@@ -41,7 +41,10 @@ std::vector<std::string> compiler_arguments(UnitGroup group, const SourceTree& t
                                             const PythonInstallation& python,
                                             const std::filesystem::path& stand_ins);
 
-/// Returns the includes of a group's precompiled header, as C++ text.
+/// Returns the includes of a group's precompiled header, as C++ text: headers that many units of
+/// the group include, and headers that few include but that take long to parse. A header that is
+/// missing, or that fails without its group's macros, does not affect the others. Throws
+/// Error(failed) if the installation is incomplete.
 std::string precompiled_text(UnitGroup group);
 
 /// Returns `aten`, `cpu-kernels`, ...
