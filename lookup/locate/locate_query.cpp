@@ -150,60 +150,70 @@ std::vector<std::string> ops_meant(const NameQuery& query) {
   return ops;
 }
 
-}  // namespace
+constexpr const char* kNameRemedy =
+    "Give a name of PyTorch, such as nn.Linear, torch.matmul, aten::add.Tensor or "
+    "at::native::convolution.";
 
-NameQuery parse_name(std::string_view given) {
-  constexpr const char* kRemedy =
-      "Give a name of PyTorch, such as nn.Linear, torch.matmul, aten::add.Tensor or "
-      "at::native::convolution.";
+// Returns the text without white space around it. Throws Error(usage) if it can't be a name.
+std::string_view checked_name(std::string_view given) {
   const std::string_view text = trimmed(given);
-  if (text.empty()) throw Error(ExitStatus::usage, "no name given", kRemedy);
+  if (text.empty()) throw Error(ExitStatus::usage, "no name given", kNameRemedy);
   if (text.size() > kMaxQueryLength) {
     throw Error(ExitStatus::usage,
                 fmt::format("a name of {} bytes is longer than any name of PyTorch", text.size()),
-                kRemedy);
+                kNameRemedy);
   }
   const std::string shown = printable(text);
   if (shown != text) {
     throw Error(ExitStatus::usage,
                 fmt::format("'{}' is not a name: it has characters that no name has",
                             shorten_middle(shown, 60)),
-                kRemedy);
+                kNameRemedy);
   }
+  return text;
+}
+
+// Returns `(Tensor,int)` for `f(Tensor, int)`; empty without parameters.
+std::string parameters_of(std::string_view name) {
+  const std::size_t close = name.rfind(')');
+  // `(anonymous namespace)` precedes a name, parameters follow it.
+  if (close == std::string_view::npos || name.find("::", close) != std::string_view::npos)
+    return {};
+  std::size_t open = close;
+  for (std::size_t depth = 0; open < name.size(); --open) {
+    if (name[open] == ')') ++depth;
+    if (name[open] == '(' && --depth == 0) break;
+    if (open == 0) break;
+  }
+  std::string parameters;
+  for (const char c : name.substr(open, close + 1 - open))
+    if (c != ' ') parameters += c;
+  return parameters;
+}
+
+NameQuery parse_cpp_name(std::string_view text) {
   NameQuery query;
   query.text = text;
-  if (text.starts_with("_Z")) {
-    query.form = NameForm::mangled;
-    return query;
+  query.form = NameForm::cpp;
+  std::string_view name = text;
+  if (name.starts_with("::")) name.remove_prefix(2);
+  query.components = components_of_qualified(qualified_name_of_demangled(name));
+  // An index contains only one of the functions that are compiled for each CPU capability.
+  for (std::size_t at = 0; at + 1 < query.components.size(); ++at)
+    if (is_cpu_capability(query.components[at])) query.components[at] = baseline_capability();
+  query.parameters = parameters_of(name);
+  query.ops = ops_meant(query);
+  if (query.components.empty() && query.ops.empty()) {
+    throw Error(ExitStatus::usage, fmt::format("'{}' is not a C++ name", shorten_middle(text, 60)),
+                kNameRemedy);
   }
-  if (text.find("::") != std::string_view::npos) {
-    query.form = NameForm::cpp;
-    std::string_view name = text;
-    if (name.starts_with("::")) name.remove_prefix(2);
-    query.components = components_of_qualified(qualified_name_of_demangled(name));
-    // An index contains only one of the functions that are compiled for each CPU capability.
-    for (std::size_t at = 0; at + 1 < query.components.size(); ++at)
-      if (is_cpu_capability(query.components[at])) query.components[at] = baseline_capability();
-    const std::size_t close = name.rfind(')');
-    // `(anonymous namespace)` precedes a name, parameters follow it.
-    if (close != std::string_view::npos && name.find("::", close) == std::string_view::npos) {
-      std::size_t open = close;
-      for (std::size_t depth = 0; open < name.size(); --open) {
-        if (name[open] == ')') ++depth;
-        if (name[open] == '(' && --depth == 0) break;
-        if (open == 0) break;
-      }
-      for (const char c : name.substr(open, close + 1 - open))
-        if (c != ' ') query.parameters += c;
-    }
-    query.ops = ops_meant(query);
-    if (query.components.empty() && query.ops.empty()) {
-      throw Error(ExitStatus::usage,
-                  fmt::format("'{}' is not a C++ name", shorten_middle(text, 60)), kRemedy);
-    }
-    return query;
-  }
-  // `torch.matmul()`, `add(at::Tensor const&)` without a namespace.
+  return query;
+}
+
+// `torch.matmul()`, `add(at::Tensor const&)` without a namespace.
+NameQuery parse_plain_or_dotted_name(std::string_view text) {
+  NameQuery query;
+  query.text = text;
   const std::string_view name = trimmed(text.substr(0, text.find('(')));
   query.form = name.find('.') == std::string_view::npos ? NameForm::plain : NameForm::dotted;
   query.components = query.form == NameForm::plain
@@ -216,10 +226,24 @@ NameQuery parse_name(std::string_view given) {
       std::any_of(query.components.begin(), query.components.end(),
                   [](const std::string& part) { return part.empty(); })) {
     throw Error(ExitStatus::usage, fmt::format("'{}' is not a name", shorten_middle(text, 60)),
-                kRemedy);
+                kNameRemedy);
   }
   query.ops = ops_meant(query);
   return query;
+}
+
+}  // namespace
+
+NameQuery parse_name(std::string_view given) {
+  const std::string_view text = checked_name(given);
+  if (text.starts_with("_Z")) {
+    NameQuery query;
+    query.text = text;
+    query.form = NameForm::mangled;
+    return query;
+  }
+  return text.find("::") == std::string_view::npos ? parse_plain_or_dotted_name(text)
+                                                   : parse_cpp_name(text);
 }
 
 std::vector<std::string> python_spellings(const NameQuery& query) {

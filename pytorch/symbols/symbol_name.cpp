@@ -1,5 +1,7 @@
 #include "pytorch/symbols/symbol_name.h"
 
+#include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstdlib>
 #include <memory>
@@ -81,6 +83,28 @@ std::size_t skip_bracketed(std::string_view text, std::size_t at) {
 
 constexpr std::string_view kAnonymous = "(anonymous namespace)";
 
+// Returns `{lambda#1}` for `{lambda(long)#1}`; `{default arg#1}` has no parameters.
+std::string without_inner_parameters(std::string_view braced) {
+  const std::size_t open = braced.find('(');
+  const std::size_t close = braced.rfind(')');
+  if (open == std::string_view::npos || close == std::string_view::npos || open > close)
+    return std::string(braced);
+  return std::string(braced.substr(0, open)).append(braced.substr(close + 1));
+}
+
+// Returns the position after the qualifiers that follow a function's parameters.
+std::size_t skip_qualifiers(std::string_view text, std::size_t at) {
+  constexpr auto kQualifiers =
+      std::to_array<std::string_view>({" const", " volatile", " &&", " &", "&&", "&"});
+  for (;;) {
+    const auto* const found = std::ranges::find_if(kQualifiers, [&](std::string_view qualifier) {
+      return text.substr(at).starts_with(qualifier);
+    });
+    if (found == kQualifiers.end()) return at;
+    at += found->size();
+  }
+}
+
 // Removes the return type, and the parameters and qualifiers of every function in `text`.
 std::string without_parameters(std::string_view text) {
   std::string name;
@@ -105,29 +129,11 @@ std::string without_parameters(std::string_view text) {
       name += text.substr(i, end - i);
       i = end;
     } else if (c == '{') {
-      // Turn `{lambda(long)#1}` into `{lambda#1}`; `{default arg#1}` has no parameters.
       const std::size_t end = skip_bracketed(text, i);
-      const std::string_view inside = text.substr(i, end - i);
-      const std::size_t open = inside.find('(');
-      const std::size_t close = inside.rfind(')');
-      if (open != std::string_view::npos && close != std::string_view::npos && open < close) {
-        name += inside.substr(0, open);
-        name += inside.substr(close + 1);
-      } else {
-        name += inside;
-      }
+      name += without_inner_parameters(text.substr(i, end - i));
       i = end;
     } else if (c == '(') {
-      i = skip_bracketed(text, i);
-      for (bool more = true; more;) {
-        more = false;
-        for (const std::string_view qualifier : {" const", " volatile", " &&", " &", "&&", "&"})
-          if (text.substr(i).starts_with(qualifier)) {
-            i += qualifier.size();
-            more = true;
-            break;
-          }
-      }
+      i = skip_qualifiers(text, skip_bracketed(text, i));
     } else if (c == '[') {
       // An ABI tag, `[abi:cxx11]`, or ` [clone .isra.0]`.
       i = skip_bracketed(text, i);
