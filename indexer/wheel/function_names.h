@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "indexer/store/index_contents.h"
-#include "indexer/wheel/code_outline.h"
+#include "indexer/wheel/shallow_parser.h"
 #include "indexer/wheel/wheel_code.h"
 
 namespace optrace {

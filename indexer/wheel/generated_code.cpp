@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "indexer/sources/source_tree.h"
-#include "indexer/wheel/code_outline.h"
+#include "indexer/wheel/shallow_parser.h"
 #include "platform/files/whole_file.h"
 
 namespace optrace {

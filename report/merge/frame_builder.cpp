@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "platform/blocks.h"
+#include "platform/chunked_vector.h"
 #include "platform/text/json_fields.h"
 #include "pytorch/functions/dispatcher_steps.h"
 #include "pytorch/functions/function_roles.h"

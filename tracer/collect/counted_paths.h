@@ -9,7 +9,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "platform/blocks.h"
+#include "platform/chunked_vector.h"
 #include "tracer/calltree/path_functions.h"
 #include "tracer/collect/memory_budget.h"
 #include "tracer/collect/op_selection.h"

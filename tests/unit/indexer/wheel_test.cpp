@@ -9,9 +9,9 @@
 
 #include "indexer/store/index_store.h"
 #include "indexer/store/index_writer.h"
-#include "indexer/wheel/carried_code.h"
 #include "indexer/wheel/function_names.h"
 #include "indexer/wheel/generated_code.h"
+#include "indexer/wheel/line_mapping.h"
 #include "indexer/wheel/source_match.h"
 #include "indexer/wheel/wheel_code.h"
 #include "platform/elf/module_symbols.h"

@@ -1,4 +1,4 @@
-#include "indexer/wheel/code_outline.h"
+#include "indexer/wheel/shallow_parser.h"
 
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "indexer/wheel/carried_code.h"
+#include "indexer/wheel/line_mapping.h"
 
 #include <algorithm>
 #include <optional>
