@@ -2,8 +2,8 @@
 #include <string_view>
 #include <vector>
 
+#include "lookup/explain/explain_messages.h"
 #include "lookup/explain/explain_output.h"
-#include "lookup/explain/explain_wording.h"
 #include "lookup/locate/source_json.h"
 #include "pytorch/symbols/symbol_name.h"
 

@@ -11,8 +11,8 @@
 
 #include "lookup/calls/path_tree.h"
 #include "lookup/explain/dispatch_groups.h"
+#include "lookup/explain/explain_messages.h"
 #include "lookup/explain/explain_output.h"
-#include "lookup/explain/explain_wording.h"
 #include "present/terminal_text.h"
 #include "pytorch/symbols/symbol_name.h"
 

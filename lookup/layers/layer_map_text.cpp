@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "lookup/layers/layer_wording.h"
+#include "lookup/layers/layer_messages.h"
 #include "present/terminal_text.h"
 
 namespace optrace {

@@ -10,8 +10,8 @@
 
 #include "lookup/layers/layer_map_layout.h"
 #include "lookup/layers/layer_map_style.h"
+#include "lookup/layers/layer_messages.h"
 #include "lookup/layers/layer_survey_output.h"
-#include "lookup/layers/layer_wording.h"
 #include "present/markup_text.h"
 
 namespace optrace {

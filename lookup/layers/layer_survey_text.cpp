@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "lookup/layers/layer_messages.h"
 #include "lookup/layers/layer_survey_output.h"
-#include "lookup/layers/layer_wording.h"
 #include "platform/text/printable_text.h"
 
 namespace optrace {

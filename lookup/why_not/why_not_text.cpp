@@ -9,7 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "lookup/calls/path_tree.h"
-#include "lookup/explain/explain_wording.h"
+#include "lookup/explain/explain_messages.h"
 #include "lookup/why_not/why_not_output.h"
 #include "present/readable_numbers.h"
 #include "present/terminal_text.h"

@@ -8,7 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "indexer/store/source_link.h"
-#include "lookup/explain/explain_wording.h"
+#include "lookup/explain/explain_messages.h"
 #include "platform/text/printable_text.h"
 #include "pytorch/functions/function_roles.h"
 

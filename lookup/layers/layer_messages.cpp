@@ -1,4 +1,4 @@
-#include "lookup/layers/layer_wording.h"
+#include "lookup/layers/layer_messages.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "lookup/explain/explain_wording.h"
+#include "lookup/explain/explain_messages.h"
 
 #include <fmt/format.h>
 
