@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "indexer/making/on_demand.h"
+#include "indexer/builders/on_demand.h"
 #include "indexer/store/index_catalogue.h"
 #include "indexer/store/source_link.h"
 #include "platform/error.h"

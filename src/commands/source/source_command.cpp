@@ -10,10 +10,10 @@
 
 #include <fmt/format.h>
 
-#include "indexer/making/index_maker.h"
-#include "indexer/making/on_demand.h"
-#include "indexer/making/project_maker.h"
-#include "indexer/making/wheel_maker.h"
+#include "indexer/builders/index_maker.h"
+#include "indexer/builders/on_demand.h"
+#include "indexer/builders/project_maker.h"
+#include "indexer/builders/wheel_maker.h"
 #include "indexer/sources/progress_reporter.h"
 #include "indexer/sources/python_installation.h"
 #include "indexer/sources/source_fetch.h"

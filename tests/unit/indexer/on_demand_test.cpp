@@ -1,4 +1,4 @@
-#include "indexer/making/on_demand.h"
+#include "indexer/builders/on_demand.h"
 
 #include <set>
 #include <string>

@@ -1,4 +1,4 @@
-#include "indexer/making/tree_work.h"
+#include "indexer/builders/tree_work.h"
 
 #include <algorithm>
 #include <utility>

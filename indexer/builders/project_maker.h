@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "indexer/making/index_maker.h"
+#include "indexer/builders/index_maker.h"
 
 namespace optrace {
 

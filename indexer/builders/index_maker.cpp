@@ -1,11 +1,11 @@
-#include "indexer/making/index_maker.h"
+#include "indexer/builders/index_maker.h"
 
 #include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "indexer/making/tree_work.h"
+#include "indexer/builders/tree_work.h"
 #include "indexer/sources/progress_reporter.h"
 #include "indexer/sources/source_tree.h"
 #include "indexer/store/index_catalogue.h"

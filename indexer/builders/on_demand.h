@@ -7,7 +7,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "indexer/making/index_maker.h"
+#include "indexer/builders/index_maker.h"
 #include "indexer/store/index_store.h"
 
 namespace optrace {

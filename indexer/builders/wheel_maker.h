@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "indexer/making/index_maker.h"
+#include "indexer/builders/index_maker.h"
 
 namespace optrace {
 

@@ -1,4 +1,4 @@
-#include "indexer/making/wheel_maker.h"
+#include "indexer/builders/wheel_maker.h"
 
 #include <future>
 #include <iterator>

@@ -1,4 +1,4 @@
-#include "indexer/making/on_demand.h"
+#include "indexer/builders/on_demand.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 #include <tuple>
 #include <utility>
 
-#include "indexer/making/tree_work.h"
+#include "indexer/builders/tree_work.h"
 #include "indexer/sources/progress_reporter.h"
 #include "indexer/sources/source_tree.h"
 #include "indexer/store/index_catalogue.h"

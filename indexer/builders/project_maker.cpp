@@ -1,4 +1,4 @@
-#include "indexer/making/project_maker.h"
+#include "indexer/builders/project_maker.h"
 
 #include <algorithm>
 #include <array>
