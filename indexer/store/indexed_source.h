@@ -12,7 +12,7 @@ struct IndexedSource {
   std::string git_version{};        ///< Its commit; empty if unknown.
   std::string torch_version{};      ///< Version of the installed torch; empty without one.
   std::string torch_git_version{};  ///< Its commit; empty if unknown.
-  IndexFit fit{};                   ///< Of the index and the installed torch.
+  IndexMatch match{};               ///< Of the index and the installed torch.
 };
 
 }  // namespace optrace

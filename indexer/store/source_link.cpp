@@ -87,7 +87,7 @@ bool made_from_wheel(const Index& index) {
   return index.note("made_from") == made_from(true);
 }
 
-IndexFit fit_of(const Index& index, bool of_torch) {
+IndexMatch match_of(const Index& index, bool of_torch) {
   const bool from_wheel = made_from_wheel(index);
   return {of_torch, from_wheel, of_torch && !from_wheel && !index.has_approximate_lines()};
 }

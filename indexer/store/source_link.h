@@ -47,7 +47,7 @@ bool is_exact_source(const Index& index, std::string_view torch_version,
 bool made_from_wheel(const Index& index);
 
 /// The relation of the lines of an index to a torch.
-struct IndexFit {
+struct IndexMatch {
   bool of_torch = false;    ///< The index is of that torch: is_exact_source().
   bool from_wheel = false;  ///< made_from_wheel()
   bool exact = false;       ///< The index is of that torch, and all of its lines are exact.
@@ -59,7 +59,7 @@ struct IndexFit {
 };
 
 /// `of_torch` as in the result.
-IndexFit fit_of(const Index& index, bool of_torch);
+IndexMatch match_of(const Index& index, bool of_torch);
 
 /// Returns what an index was made from, as in JSON: `source` or `wheel`.
 std::string_view made_from(bool from_wheel);

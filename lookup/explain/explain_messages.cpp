@@ -21,23 +21,23 @@ std::string python_name(const std::string& variant, const std::string& module,
 
 std::string source_sentence(const IndexedSource& source) {
   const std::string lines = fmt::format("PyTorch {}", source.version);
-  if (source.fit.of_torch && source.fit.from_wheel)
+  if (source.match.of_torch && source.match.from_wheel)
     return lines + ", from the wheel of the installed torch; ~ marks approximate lines";
-  if (source.fit.of_torch)
+  if (source.match.of_torch)
     return fmt::format("{}, the commit of the installed torch{}", lines,
-                       source.fit.exact ? "" : "; ~ marks approximate lines");
+                       source.match.exact ? "" : "; ~ marks approximate lines");
   if (source.torch_version.empty()) return lines + " (no torch was found to compare it with)";
   return fmt::format("{}, not torch {}: line numbers are approximate (~), kernels may differ",
                      lines, source.torch_version);
 }
 
 std::string place_text(const SourceLocation& location, const IndexedSource& source) {
-  return place_text(location.file, location.line, source.fit.is_exact(location.approximate));
+  return place_text(location.file, location.line, source.match.is_exact(location.approximate));
 }
 
 std::string line_suffix(std::uint32_t line, const std::optional<LineInterval>& approximate,
                         const IndexedSource& source) {
-  return place_text("", line, source.fit.is_exact(approximate));
+  return place_text("", line, source.match.is_exact(approximate));
 }
 
 std::vector<std::string> python_names(const Explanation& explanation) {

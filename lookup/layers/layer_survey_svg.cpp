@@ -112,7 +112,7 @@ class SvgWriter {
     std::string note =
         "An arrow leads from a layer to one that it calls. Exits are functions that make such "
         "calls.";
-    if (!source_.fit.of_torch) note += " The installed torch is of another version.";
+    if (!source_.match.of_torch) note += " The installed torch is of another version.";
     write_text({kMapMargin, 78}, "dim", note);
     text_ += '\n';
     if (!one_) write_legend();

@@ -63,7 +63,8 @@ class LocateJsonWriter {
     json_.text_or_null("library", located.library);
     if (located.call_line != 0)
       json_.key("call").object([&] {
-        add_line(json_, located.call_line, located.call_approximate, fit_of_call(located, source_));
+        add_line(json_, located.call_line, located.call_approximate,
+                 match_of_call(located, source_));
       });
     if (!located.note.empty()) json_.field("note", located.note);
     if (located.left_out != 0) json_.field("left_out", located.left_out);
@@ -103,13 +104,13 @@ std::string written(const LocateResult& result, const IndexedSource& source, int
 
 void add_place(JsonStream& json, const Located& located, const IndexedSource& source) {
   json.field("file", located.file);
-  add_line(json, located.line, located.approximate, fit_of(located, source));
+  add_line(json, located.line, located.approximate, match_of(located, source));
 }
 
 void add_source(JsonStream& json, const IndexedSource& source) {
   json.key("source").object([&] {
     json.field("version", source.version);
-    add_fit(json, source.fit);
+    add_match(json, source.match);
   });
 }
 

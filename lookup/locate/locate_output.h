@@ -13,10 +13,10 @@ namespace optrace {
 
 /// Returns the relation of an answer's line to the installed torch. A file that was found on this
 /// machine is that torch's own.
-IndexFit fit_of(const Located& located, const IndexedSource& source);
+IndexMatch match_of(const Located& located, const IndexedSource& source);
 
 /// Returns the same for the line of a callee's call.
-IndexFit fit_of_call(const Located& located, const IndexedSource& source);
+IndexMatch match_of_call(const Located& located, const IndexedSource& source);
 
 /// Returns the place of an answer, `file:123` or `file:~123`; empty if its file is unknown.
 std::string place_text(const Located& located, const IndexedSource& source);

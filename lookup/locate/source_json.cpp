@@ -5,19 +5,19 @@
 namespace optrace {
 
 void add_line(JsonStream& json, std::uint32_t line, const std::optional<LineInterval>& approximate,
-              const IndexFit& fit) {
+              const IndexMatch& match) {
   const bool known = line != 0;
   json.field("line", known ? std::optional(line) : std::nullopt);
-  json.field("exact", known ? std::optional(fit.is_exact(approximate)) : std::nullopt);
+  json.field("exact", known ? std::optional(match.is_exact(approximate)) : std::nullopt);
   // The bounds are lines of the index's torch.
-  if (known && fit.of_torch && approximate && approximate->first != 0)
+  if (known && match.of_torch && approximate && approximate->first != 0)
     json.field("interval", std::array{approximate->first, approximate->last});
 }
 
-void add_fit(JsonStream& json, const IndexFit& fit) {
-  json.field("made_from", made_from(fit.from_wheel));
-  json.field("of_torch", fit.of_torch);
-  json.field("exact", fit.exact);
+void add_match(JsonStream& json, const IndexMatch& match) {
+  json.field("made_from", made_from(match.from_wheel));
+  json.field("of_torch", match.of_torch);
+  json.field("exact", match.exact);
 }
 
 void SourceJson::add_source() const {
@@ -25,7 +25,7 @@ void SourceJson::add_source() const {
   json_.key("source").object([&] {
     json_.text_or_null("version", source_.version);
     json_.text_or_null("git_version", source_.git_version);
-    add_fit(json_, source_.fit);
+    add_match(json_, source_.match);
   });
 }
 
@@ -37,7 +37,7 @@ void SourceJson::add_place(std::string_view name, const SourceLocation& location
   }
   json_.object([&] {
     json_.field("file", location.file);
-    add_line(json_, location.line, location.approximate, source_.fit);
+    add_line(json_, location.line, location.approximate, source_.match);
     json_.text_or_null("url", link_.of_native(location.file, location.line));
   });
 }

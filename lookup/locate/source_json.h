@@ -12,10 +12,10 @@ namespace optrace {
 /// Adds the fields of a line of an index: `line`, null if it is 0; `exact`, null without a line;
 /// and `interval`, if the line is approximate and its bounds are known.
 void add_line(JsonStream& json, std::uint32_t line, const std::optional<LineInterval>& approximate,
-              const IndexFit& fit);
+              const IndexMatch& match);
 
 /// Adds the fields that describe an index: `made_from`, `of_torch`, `exact`.
-void add_fit(JsonStream& json, const IndexFit& fit);
+void add_match(JsonStream& json, const IndexMatch& match);
 
 /// Writes the source of an answer, and places in it, as JSON.
 class SourceJson {

@@ -122,14 +122,14 @@ Report merge_paths(const Trace& trace, const Index* index, const MergeOptions& o
   SourceLink native_links;
   if (index != nullptr) {
     report.source_version = index->torch_version();
-    const IndexFit fit = fit_of(*index, is_exact_source(*index, version, git_version));
-    report.source_of_torch = fit.of_torch;
-    report.source_from_wheel = fit.from_wheel;
-    report.source_exact = fit.exact;
-    native_links =
-        SourceLink(index->git_version().empty() && fit.of_torch ? git_version
-                                                                : std::string(index->git_version()),
-                   report.source_version);
+    const IndexMatch match = match_of(*index, is_exact_source(*index, version, git_version));
+    report.source_of_torch = match.of_torch;
+    report.source_from_wheel = match.from_wheel;
+    report.source_exact = match.exact;
+    native_links = SourceLink(index->git_version().empty() && match.of_torch
+                                  ? git_version
+                                  : std::string(index->git_version()),
+                              report.source_version);
   }
   TracedFunctions functions(trace, index, std::move(native_links), report.source_of_torch);
   const CallDetails calls(trace);

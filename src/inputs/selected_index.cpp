@@ -103,7 +103,7 @@ IndexedSource source_of(const SelectedIndex& choice) {
   }
   source.version = choice.index.torch_version();
   source.git_version = choice.index.git_version();
-  source.fit = fit_of(choice.index, choice.exact);
+  source.match = match_of(choice.index, choice.exact);
   return source;
 }
 

@@ -295,7 +295,7 @@ TEST_CASE("the text folds what only hands on, and marks lines of another version
   const std::size_t way = text.find("Call path on cpu");
   CHECK(text.find("wrapper_spin", way) == std::string::npos);
   CHECK(text.find("called at :~13", way) != std::string::npos);
-  source.fit = {.of_torch = true, .exact = true};
+  source.match = {.of_torch = true, .exact = true};
   const std::string all = to_text(roll, source, {.all = true, .style = {}});
   CHECK(all.find("ATen/ops/spin.h:20") != std::string::npos);
   CHECK(all.find('~') == std::string::npos);

@@ -321,7 +321,7 @@ TEST_CASE("no more answers than asked for, but counted", "[locate]") {
 TEST_CASE("answers as text", "[locate]") {
   SmallLocator locate;
   const IndexedSource exact{
-      .version = "2.6.0", .torch_version = "2.6.0", .fit = {.of_torch = true, .exact = true}};
+      .version = "2.6.0", .torch_version = "2.6.0", .match = {.of_torch = true, .exact = true}};
   CHECK(to_text(locate("nn.Linear"), exact, {}) ==
         "python class  torch.nn.modules.linear.Linear  torch/nn/modules/linear.py:50\n");
   CHECK(to_text(locate("torch.mul"), exact, {}) ==
@@ -350,7 +350,7 @@ TEST_CASE("answers as JSON", "[locate]") {
   const IndexedSource exact{.version = "2.6.0",
                             .torch_version = "2.6.0",
                             .torch_git_version = std::string(40, 'a'),
-                            .fit = {.of_torch = true, .exact = true}};
+                            .match = {.of_torch = true, .exact = true}};
   const auto json = nlohmann::json::parse(to_json(locate("nn.Linear"), exact));
   CHECK(json.at("schema") == "optrace.locate/1");
   CHECK(json.at("query") == "nn.Linear");

@@ -140,7 +140,7 @@ std::string first_row(std::string database, const char* sql) {
 struct Explained {
   Explained() : index(file.open()), indexes(index) {
     source.version = "2.6.0";
-    source.fit = fit_of(index, true);
+    source.match = match_of(index, true);
     it = explain(indexes, find_spelled_op(indexes, "roll"), "roll", {"cpu"});
   }
   SmallIndex file;
@@ -164,12 +164,12 @@ TEST_CASE("a line of text is exact, approximate or unknown", "[lines]") {
 TEST_CASE("an index of a wheel is of its torch, and not all of its lines are exact", "[lines]") {
   const SmallIndex wheel;
   const SmallIndex source("2.6.0", "");
-  const IndexFit of_wheel = fit_of(wheel.open(), true);
+  const IndexMatch of_wheel = match_of(wheel.open(), true);
   CHECK((of_wheel.of_torch && of_wheel.from_wheel && !of_wheel.exact));
   // A checkout of which some files differ from the wheel's.
-  const IndexFit of_source = fit_of(source.open(), true);
+  const IndexMatch of_source = match_of(source.open(), true);
   CHECK((of_source.of_torch && !of_source.from_wheel && !of_source.exact));
-  CHECK_FALSE(fit_of(wheel.open(), false).is_exact({}));
+  CHECK_FALSE(match_of(wheel.open(), false).is_exact({}));
   CHECK(of_wheel.is_exact({}));
   CHECK_FALSE(of_wheel.is_exact(LineInterval{}));
 }
@@ -335,7 +335,7 @@ TEST_CASE("locate has the state of each place", "[lines]") {
   const Index index = file.open();
   IndexedSource source;
   source.version = "2.6.0";
-  source.fit = fit_of(index, true);
+  source.match = match_of(index, true);
   Locator locator(index);
   const LocateResult kernel = locator.locate("at::native::roll", {});
   CHECK_THAT(to_text(kernel, source, {}), Contains("Roll.cpp:~40"));
@@ -351,7 +351,7 @@ TEST_CASE("locate has the state of each place", "[lines]") {
   CHECK_THAT(to_text(added, source, {}), Contains("Roll.cpp\n"));
   CHECK(Json::parse(to_json(added, source))["answers"][0]["source"]["line"].is_null());
   // Of another torch, no line is exact, and bounds are of no use.
-  source.fit = fit_of(index, false);
+  source.match = match_of(index, false);
   CHECK_THAT(to_text(wrapper, source, {}), Contains("Operators_0.cpp:~2000"));
   CHECK_FALSE(Json::parse(to_json(kernel, source))["answers"][0]["source"].contains("interval"));
 }
