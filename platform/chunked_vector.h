@@ -9,10 +9,10 @@ namespace optrace {
 /// A list in blocks that can be freed one by one. Growing it moves no elements, so that there are
 /// never two copies of it.
 template <typename T>
-class Blocks {
+class ChunkedVector {
  public:
-  Blocks() = default;
-  explicit Blocks(std::size_t size) : size_(size) {
+  ChunkedVector() = default;
+  explicit ChunkedVector(std::size_t size) : size_(size) {
     for (std::size_t at = 0; at < size; at += kBlock)
       blocks_.push_back(std::make_unique<T[]>(kBlock));
   }

@@ -75,7 +75,7 @@ class FrameBuilder {
   }
 
   std::vector<Frame> make_frames() {
-    Blocks<Frame> frames(paths_.size());  // Shrinks as frames move into their parents.
+    ChunkedVector<Frame> frames(paths_.size());  // Shrinks as frames move into their parents.
     PathLists launched;  // For a frame, the paths in the trace of its launches and failed calls.
     // For each path: the path itself, or the nearest one above it that is a dispatcher frame with
     // an op.
@@ -103,7 +103,7 @@ class FrameBuilder {
   using PathLists = std::unordered_map<std::size_t, std::vector<std::uint32_t>>;
 
   // Moves each frame into its parent. Returns the roots.
-  std::vector<Frame> assemble(Blocks<Frame>& frames, const PathLists& launched) {
+  std::vector<Frame> assemble(ChunkedVector<Frame>& frames, const PathLists& launched) {
     std::vector<std::uint32_t> children(paths_.size());
     for (const ReportPath& path : paths_)
       if (path.parent != kNone) ++children[path.parent];

@@ -134,8 +134,8 @@ class CountedPaths {
   const PathFunctions& functions_;
   const OpSelection& selection_;
   const std::shared_ptr<MemoryBudget> budget_;
-  Blocks<CountedPathKey> paths_;
-  Blocks<PathUsage> usages_;          // Parallel to `paths_`.
+  ChunkedVector<CountedPathKey> paths_;
+  ChunkedVector<PathUsage> usages_;   // Parallel to `paths_`.
   std::deque<Tallies> tallies_;       // For some paths.
   std::vector<std::uint32_t> slots_;  // Paths by key: open addressing, half full at most.
   // path << 32 | thread, for paths of several threads.
