@@ -81,7 +81,7 @@ bool AnchorAlignment::is_gone(const std::string& file) const {
   return found != files_.end() && found->second.in_first && !found->second.in_other;
 }
 
-CarriedLine AnchorAlignment::carry(const std::string& file, std::uint32_t line) const {
+MappedLine AnchorAlignment::carry(const std::string& file, std::uint32_t line) const {
   const auto found = files_.find(file);
   if (found == files_.end() || found->second.pairs.empty()) return {line, LineInterval{}};
   const std::vector<Pair>& pairs = found->second.pairs;

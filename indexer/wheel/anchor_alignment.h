@@ -13,7 +13,7 @@
 namespace optrace {
 
 /// A line of one version of a file, carried over to another version.
-struct CarriedLine {
+struct MappedLine {
   std::uint32_t line = 0;
   std::optional<LineInterval> approximate{};  ///< Nothing if the line is exact.
 };
@@ -37,7 +37,7 @@ class AnchorAlignment {
 
   /// Returns the line in the other version. A file without common anchors has unchanged lines
   /// without bounds.
-  CarriedLine carry(const std::string& file, std::uint32_t line) const;
+  MappedLine carry(const std::string& file, std::uint32_t line) const;
 
  private:
   /// An anchor that both versions have, and whether others lie between it and the one before.

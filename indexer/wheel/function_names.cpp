@@ -103,8 +103,8 @@ FunctionNames::FunctionNames(const WheelCode& code,
   }
 }
 
-void FunctionNames::add_classes(const std::vector<OutlinedClass>& classes) {
-  for (const OutlinedClass& made : classes)
+void FunctionNames::add_classes(const std::vector<ParsedClass>& classes) {
+  for (const ParsedClass& made : classes)
     classes_.try_emplace(qualified(made.scope, made.name), made);
 }
 
@@ -120,7 +120,7 @@ std::vector<std::string> FunctionNames::overloads(const std::vector<std::string>
   return found == nullptr ? std::vector<std::string>() : *found;
 }
 
-std::string FunctionNames::symbol_of(const OutlinedFunction& function) const {
+std::string FunctionNames::symbol_of(const ParsedFunction& function) const {
   std::vector<std::string> found = overloads(function.scope, function.name);
   if (found.empty()) return key_of(joined(function.scope, function.name));
   if (found.size() > 1)

@@ -20,12 +20,12 @@ class FunctionNames {
   FunctionNames(const WheelCode& code, const std::vector<IndexContents::Function>& headers);
 
   /// Notes the classes of a file, whose members are looked up in their bases too.
-  void add_classes(const std::vector<OutlinedClass>& classes);
+  void add_classes(const std::vector<ParsedClass>& classes);
 
   /// Returns the symbol of a definition: the wheel's, or the names alone (template_key in
   /// symbol_key.h) if the wheel and the headers have no such function. Empty if several overloads
   /// fit.
-  std::string symbol_of(const OutlinedFunction& function) const;
+  std::string symbol_of(const ParsedFunction& function) const;
 
   /// Returns the symbols that a name can mean within `scope` and `used_namespaces`: those of the
   /// innermost scope that has the name.
@@ -49,7 +49,7 @@ class FunctionNames {
   const WheelCode& code_;
   std::unordered_map<std::string, std::vector<std::string>> in_headers_;
   /// Qualified name of a class, without unnamed namespaces, to its bases and their scope.
-  std::unordered_map<std::string, OutlinedClass> classes_;
+  std::unordered_map<std::string, ParsedClass> classes_;
 };
 
 }  // namespace optrace

@@ -27,19 +27,19 @@ constexpr std::size_t kMostOverloads = 16;
 
 class FileIndexer {
  public:
-  FileIndexer(std::string file, const CodeOutline& outline, const FunctionNames& names,
+  FileIndexer(std::string file, const ParsedCode& outline, const FunctionNames& names,
               IndexContents& contents)
-      : file_(std::move(file)), outline_(outline), names_(names), contents_(contents) {}
+      : file_(std::move(file)), parsed_(outline), names_(names), contents_(contents) {}
 
   void run() {
-    for (const OutlinedFunction& function : outline_.functions)
+    for (const ParsedFunction& function : parsed_.functions)
       lines_[overload_of(function)].push_back(function.line);
-    for (const OutlinedFunction& function : outline_.functions) add(function);
-    for (const OutlinedRegistration& registration : outline_.registrations) add(registration);
+    for (const ParsedFunction& function : parsed_.functions) add(function);
+    for (const ParsedRegistration& registration : parsed_.registrations) add(registration);
   }
 
  private:
-  void add(const OutlinedFunction& function) {
+  void add(const ParsedFunction& function) {
     std::string symbol = names_.symbol_of(function);
     if (symbol.empty()) return;
     IndexContents::Function made;
@@ -49,20 +49,19 @@ class FileIndexer {
     // Overloads with as many parameters: the wheel may contain one of them only.
     if (const auto& lines = lines_.at(overload_of(function)); lines.size() > 1)
       made.approximate = LineInterval{lines.front(), lines.back()};
-    for (const OutlinedCall& call : function.calls)
+    for (const ParsedCall& call : function.calls)
       for (const std::string& callee : callees(function, call))
         made.calls.push_back({.callee = callee, .line = call.line});
     contents_.functions.push_back(std::move(made));
   }
 
-  static std::string overload_of(const OutlinedFunction& function) {
+  static std::string overload_of(const ParsedFunction& function) {
     std::string key = std::to_string(function.parameters) + ' ' + function.name;
     for (const std::string& part : function.scope) key.append(1, '\n') += part;
     return key;
   }
 
-  const std::vector<std::string>& callees(const OutlinedFunction& function,
-                                          const OutlinedCall& call) {
+  const std::vector<std::string>& callees(const ParsedFunction& function, const ParsedCall& call) {
     std::string asked;
     std::vector<std::string> scope = function.scope;
     // `conv2d::call` is defined in the scope of its class.
@@ -83,7 +82,7 @@ class FileIndexer {
     else if (call.is_member)
       found = members(call.name);
     else
-      found = names_.visible(scope, outline_.used_namespaces, call.name);
+      found = names_.visible(scope, parsed_.used_namespaces, call.name);
     if (found.size() > kMostOverloads) found.resize(kMostOverloads);
     return found;
   }
@@ -97,7 +96,7 @@ class FileIndexer {
     return all;
   }
 
-  void add(const OutlinedRegistration& registration) {
+  void add(const ParsedRegistration& registration) {
     IndexContents::Registration made;
     made.kind =
         registration.is_definition ? RegistrationKind::definition : RegistrationKind::kernel;
@@ -109,10 +108,10 @@ class FileIndexer {
     made.key = registration.key;
     if (!registration.function.empty()) {
       const auto found =
-          names_.visible(registration.scope, outline_.used_namespaces, registration.function);
+          names_.visible(registration.scope, parsed_.used_namespaces, registration.function);
       // A function that the wheel does not contain by itself was inlined into a template's
       // instance; its definition has the names alone.
-      OutlinedFunction function;
+      ParsedFunction function;
       function.scope = registration.scope;
       function.name = registration.function;
       made.function = found.empty() ? defined_name(function) : found.front();
@@ -123,15 +122,15 @@ class FileIndexer {
   }
 
   // Returns the symbol of the file's own definition with this name, visible from its scope.
-  std::string defined_name(const OutlinedFunction& wanted) const {
+  std::string defined_name(const ParsedFunction& wanted) const {
     const std::string_view last = std::string_view(wanted.name).substr(wanted.name.rfind(':') + 1);
-    for (const OutlinedFunction& function : outline_.functions)
+    for (const ParsedFunction& function : parsed_.functions)
       if (function.name == last) return names_.symbol_of(function);
     return {};
   }
 
   std::string file_;
-  const CodeOutline& outline_;
+  const ParsedCode& parsed_;
   const FunctionNames& names_;
   IndexContents& contents_;
   std::unordered_map<std::string, std::vector<std::string>> callees_;  // By scope and name.
@@ -150,11 +149,11 @@ bool is_for_others(std::string_view file) {
 }  // namespace
 
 IndexContents index_generated_code(const std::filesystem::path& folder, FunctionNames& names) {
-  std::vector<std::pair<std::string, CodeOutline>> outlines;
+  std::vector<std::pair<std::string, ParsedCode>> outlines;
   for (const SourceUnit& unit : list_units(folder)) {
     if (is_for_others(unit.name)) continue;
     const std::string text = read_file(unit.path).value_or("");
-    outlines.emplace_back(unit.name, outline(text));
+    outlines.emplace_back(unit.name, parse_shallowly(text));
     names.add_classes(outlines.back().second.classes);
   }
   // The bases of structured kernels are in headers.
@@ -164,7 +163,7 @@ IndexContents index_generated_code(const std::filesystem::path& folder, Function
        at.increment(error)) {
     const std::string name = at->path().filename().string();
     if (name.ends_with("_native.h") || name.ends_with("_meta.h"))
-      names.add_classes(outline(read_file(at->path()).value_or("")).classes);
+      names.add_classes(parse_shallowly(read_file(at->path()).value_or("")).classes);
   }
   IndexContents contents;
   for (const auto& [file, made] : outlines) FileIndexer(file, made, names, contents).run();

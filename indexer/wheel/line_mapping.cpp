@@ -49,7 +49,7 @@ class Carrier {
     for (IndexContents::Function& function : base_.functions)
       made.functions.push_back(carried(std::move(function)));
     for (IndexContents::Registration& registration : base_.registrations) {
-      const CarriedLine at = alignment_.carry(registration.file, registration.line);
+      const MappedLine at = alignment_.carry(registration.file, registration.line);
       registration.line = at.line;
       registration.approximate = at.approximate;
       registration.function = renamed(registration.function);
@@ -119,7 +119,7 @@ class Carrier {
   IndexContents::Function carried(IndexContents::Function function) {
     const bool is_function = function.kind == DefinitionKind::function;
     function.symbol = renamed(function.symbol);
-    const CarriedLine at = alignment_.carry(function.file, function.line);
+    const MappedLine at = alignment_.carry(function.file, function.line);
     function.line = at.line;
     function.approximate = at.approximate;
     // Nothing in the wheel proves that such a function still exists.
@@ -127,7 +127,7 @@ class Carrier {
       function.approximate = LineInterval{};
     defined_.insert(function.symbol);
     for (IndexContents::Call& call : function.calls) {
-      const CarriedLine there = alignment_.carry(function.file, call.line);
+      const MappedLine there = alignment_.carry(function.file, call.line);
       call.line = there.line;
       call.approximate = there.approximate;
       call.callee = renamed(call.callee);

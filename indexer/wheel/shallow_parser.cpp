@@ -135,12 +135,12 @@ class Parser {
  public:
   explicit Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
 
-  CodeOutline run() {
+  ParsedCode run() {
     while (at_ < tokens_.size()) {
       declarations();
       ++at_;  // A closing brace without an opening one.
     }
-    return std::move(outline_);
+    return std::move(parsed_);
   }
 
  private:
@@ -199,7 +199,7 @@ class Parser {
     if (!token(start).is("using") || !token(start + 1).is("namespace")) return;
     std::string name;
     for (std::size_t at = start + 2; at < at_; ++at) name += token(at).text;
-    outline_.used_namespaces.push_back(std::move(name));
+    parsed_.used_namespaces.push_back(std::move(name));
   }
 
   /// Reads the block at a brace. The tokens from `start` on are its head.
@@ -265,7 +265,7 @@ class Parser {
   }
 
   void class_scope(std::size_t start) {
-    OutlinedClass made;
+    ParsedClass made;
     made.scope = scope_;
     std::size_t at = start + 1;
     for (; at < at_ && !token(at).is(":"); ++at)
@@ -281,7 +281,7 @@ class Parser {
     }
     const bool named = !made.name.empty();
     scope_.push_back(made.name);
-    if (named) outline_.classes.push_back(std::move(made));
+    if (named) parsed_.classes.push_back(std::move(made));
     inside(1);
   }
 
@@ -344,18 +344,18 @@ class Parser {
   }
 
   void function(std::size_t start, std::size_t open) {
-    OutlinedFunction made;
+    ParsedFunction made;
     made.scope = scope_;
     const std::size_t name = std::max(start, start_of_name(open));
     made.name = name_text(name, open);
     made.line = token(open - 1).line;
     made.parameters = parameter_count(open);
     body(made);
-    if (!made.name.empty()) outline_.functions.push_back(std::move(made));
+    if (!made.name.empty()) parsed_.functions.push_back(std::move(made));
   }
 
   /// Reads the calls and variables of a function's body, and ends after it.
-  void body(OutlinedFunction& function) {
+  void body(ParsedFunction& function) {
     const std::size_t start_of_body = at_;
     const std::size_t end = after_closing(at_, "{", "}");
     for (; at_ < end; ++at_) {
@@ -373,7 +373,7 @@ class Parser {
           function.variables.emplace_back(token(start).text, name_text(type, start));
         continue;
       }
-      OutlinedCall call;
+      ParsedCall call;
       call.name = name_text(start, at_);
       call.line = token(start).line;
       call.is_member = lead.is(".") || lead.is("->");
@@ -385,7 +385,7 @@ class Parser {
   }
 
   /// Notes `Type name;` in a body; `auto name = f(...)` is left out.
-  void note_variables(OutlinedFunction& function, std::size_t start, std::size_t end) {
+  void note_variables(ParsedFunction& function, std::size_t start, std::size_t end) {
     for (std::size_t at = start + 2; at < end; ++at) {
       if (token(at).is(";") && token(at - 1).kind == TokenKind::identifier &&
           token(at - 2).kind == TokenKind::identifier &&
@@ -405,7 +405,7 @@ class Parser {
       if ((!is_definition && !token(at_).is("impl")) || !token(at_ + 1).is("(") ||
           !token(at_ - 1).is(".") || token(at_ + 2).kind != TokenKind::text)
         continue;
-      OutlinedRegistration made;
+      ParsedRegistration made;
       made.scope = scope_;
       made.library = token(open + 1).text;
       if (is_impl) made.key = token(open + 3).text;
@@ -417,19 +417,19 @@ class Parser {
         if (!token(at).is("TORCH_FN") || !token(at + 1).is("(")) continue;
         made.function = name_text(at + 2, after_closing(at + 1, "(", ")") - 1);
       }
-      outline_.registrations.push_back(std::move(made));
+      parsed_.registrations.push_back(std::move(made));
     }
   }
 
   std::vector<Token> tokens_;
   std::size_t at_ = 0;
   std::vector<std::string> scope_;
-  CodeOutline outline_;
+  ParsedCode parsed_;
 };
 
 }  // namespace
 
-CodeOutline outline(std::string_view code) {
+ParsedCode parse_shallowly(std::string_view code) {
   return Parser(Lexer(code).run()).run();
 }
 

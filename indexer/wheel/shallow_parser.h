@@ -8,7 +8,7 @@
 namespace optrace {
 
 /// A call as it is written: the callee's name is not looked up.
-struct OutlinedCall {
+struct ParsedCall {
   std::string name;      ///< `at::redispatch::convolution_symint`; without template arguments.
   std::string receiver;  ///< The identifier before `.` or `->`; empty if there is none.
   bool is_member = false;
@@ -16,24 +16,24 @@ struct OutlinedCall {
 };
 
 /// A function's definition.
-struct OutlinedFunction {
+struct ParsedFunction {
   std::vector<std::string> scope;  ///< Namespaces and classes; an unnamed namespace is empty.
   std::string name;                ///< As written: `conv2d::call`.
   std::size_t parameters = 0;
   std::uint32_t line = 0;  ///< Line of the name.
-  std::vector<OutlinedCall> calls;
+  std::vector<ParsedCall> calls;
   /// The local variables of the body and their types: `op`, `structured_add_out`.
   std::vector<std::pair<std::string, std::string>> variables;
 };
 
-struct OutlinedClass {
+struct ParsedClass {
   std::vector<std::string> scope;
   std::string name;
   std::vector<std::string> bases;  ///< As written.
 };
 
 /// A call of `impl` or `def` in a block of TORCH_LIBRARY or TORCH_LIBRARY_IMPL.
-struct OutlinedRegistration {
+struct ParsedRegistration {
   std::vector<std::string> scope;
   std::string library;   ///< `aten`
   std::string key;       ///< `CPU`; empty in TORCH_LIBRARY.
@@ -44,16 +44,16 @@ struct OutlinedRegistration {
 };
 
 /// What a file of C++ contains.
-struct CodeOutline {
-  std::vector<OutlinedFunction> functions;
-  std::vector<OutlinedClass> classes;
-  std::vector<OutlinedRegistration> registrations;
+struct ParsedCode {
+  std::vector<ParsedFunction> functions;
+  std::vector<ParsedClass> classes;
+  std::vector<ParsedRegistration> registrations;
   std::vector<std::string> used_namespaces;  ///< Of `using namespace X`.
 };
 
 /// Reads the code that PyTorch's generators write, without a compiler: declarations are recognized
 /// by their shape, and macros are not expanded. Text that does not have the shape of C++ gives an
 /// incomplete outline.
-CodeOutline outline(std::string_view code);
+ParsedCode parse_shallowly(std::string_view code);
 
 }  // namespace optrace

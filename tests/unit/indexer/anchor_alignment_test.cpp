@@ -29,7 +29,7 @@ TEST_CASE("A line between anchors that moved alike is exact", "[anchor_alignment
   CHECK(alignment.carry(kFile, 5).line == 5);
   CHECK(!alignment.carry(kFile, 5).approximate);
   // Five lines came in between 10 and 20.
-  const CarriedLine between = alignment.carry(kFile, 12);
+  const MappedLine between = alignment.carry(kFile, 12);
   CHECK(between.line == 12);
   CHECK(between.approximate == LineInterval{12, 17});
   CHECK(alignment.carry(kFile, 19).line == 24);
@@ -40,7 +40,7 @@ TEST_CASE("A line between anchors that moved alike is exact", "[anchor_alignment
   CHECK(alignment.carry(kFile, 50).line == 52);
   CHECK(!alignment.carry(kFile, 50).approximate);
   // Behind the last one, no bound is known.
-  const CarriedLine behind = alignment.carry(kFile, 60);
+  const MappedLine behind = alignment.carry(kFile, 60);
   CHECK(behind.line == 62);
   CHECK(behind.approximate == LineInterval{});
 }

@@ -9,17 +9,17 @@ using namespace optrace;
 
 namespace {
 
-const OutlinedFunction& function(const CodeOutline& outline, const std::string& name) {
-  for (const OutlinedFunction& each : outline.functions)
+const ParsedFunction& function(const ParsedCode& outline, const std::string& name) {
+  for (const ParsedFunction& each : outline.functions)
     if (each.name == name) return each;
   FAIL("no function " << name);
   return outline.functions.front();
 }
 
-std::vector<std::string> calls(const OutlinedFunction& function) {
+std::vector<std::string> calls(const ParsedFunction& function) {
   std::vector<std::string> made;
   made.reserve(function.calls.size());
-  for (const OutlinedCall& call : function.calls)
+  for (const ParsedCall& call : function.calls)
     made.push_back(std::to_string(call.line) + ":" + (call.is_member ? call.receiver + "." : "") +
                    call.name);
   return made;
@@ -28,8 +28,8 @@ std::vector<std::string> calls(const OutlinedFunction& function) {
 }  // namespace
 
 TEST_CASE("An outline has functions with their scope, parameters, line and calls",
-          "[code_outline]") {
-  const CodeOutline made = outline(R"code(#include <ATen/Tensor.h>
+          "[shallow_parser]") {
+  const ParsedCode made = parse_shallowly(R"code(#include <ATen/Tensor.h>
 namespace at { namespace {
 // aten::add(Tensor self) -> Tensor
 at::Tensor wrapper_CPU_add(const at::Tensor & self, std::array<bool, 2> mask = {}) {
@@ -48,21 +48,21 @@ at::Tensor conv2d::call(
 }}
 )code");
   REQUIRE(made.functions.size() == 2);
-  const OutlinedFunction& wrapper = function(made, "wrapper_CPU_add");
+  const ParsedFunction& wrapper = function(made, "wrapper_CPU_add");
   CHECK(wrapper.scope == std::vector<std::string>{"at", ""});
   CHECK(wrapper.parameters == 2);
   CHECK(wrapper.line == 4);
   CHECK(calls(wrapper) == std::vector<std::string>{"6:op.meta", "7:at::native::add"});
   CHECK(wrapper.variables ==
         std::vector<std::pair<std::string, std::string>>{{"op", "structured_add_functional"}});
-  const OutlinedFunction& call = function(made, "conv2d::call");
+  const ParsedFunction& call = function(made, "conv2d::call");
   CHECK(call.scope == std::vector<std::string>{"at", "_ops"});
   CHECK(call.line == 11);
   CHECK(calls(call) == std::vector<std::string>{"13:create_conv2d_typed_handle", "15:op.call"});
 }
 
-TEST_CASE("An outline has classes with their bases, and the methods in them", "[code_outline]") {
-  const CodeOutline made = outline(R"code(
+TEST_CASE("An outline has classes with their bases, and the methods in them", "[shallow_parser]") {
+  const ParsedCode made = parse_shallowly(R"code(
 namespace at::native {
 struct TORCH_API structured_add : public at::meta::structured_add_Tensor {
   void impl(const at::Tensor & self) { resize(self); }
@@ -82,8 +82,8 @@ enum class Kind { one, two };
   CHECK(function(made, "Plain").line == 8);
 }
 
-TEST_CASE("An outline has registrations", "[code_outline]") {
-  const CodeOutline made = outline(R"code(
+TEST_CASE("An outline has registrations", "[shallow_parser]") {
+  const ParsedCode made = parse_shallowly(R"code(
 namespace at { namespace {
 TORCH_LIBRARY_IMPL(aten, AutogradCPU, m) {
     m.impl("add.Tensor",
@@ -107,7 +107,7 @@ TORCH_LIBRARY(aten, m) {
   CHECK(made.registrations[2].key.empty());
 }
 
-TEST_CASE("An outline of text that is not C++ ends", "[code_outline]") {
+TEST_CASE("An outline of text that is not C++ ends", "[shallow_parser]") {
   for (const char* const text : {"",
                                  "{",
                                  "}",
@@ -132,6 +132,6 @@ TEST_CASE("An outline of text that is not C++ ends", "[code_outline]") {
                                  "using namespace",
                                  "}}}{{{((("}) {
     CAPTURE(text);
-    CHECK_NOTHROW(outline(text));
+    CHECK_NOTHROW(parse_shallowly(text));
   }
 }
