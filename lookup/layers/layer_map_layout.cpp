@@ -135,19 +135,19 @@ using Pairs = std::vector<std::pair<std::string_view, std::string_view>>;
 std::vector<MapArrow> calls_between_layers() {
   std::vector<MapArrow> arrows;
   for (const MappedLayer& layer : layer_map()) {
-    for (const LayerDoor& door : layer.doors) {
-      if (door.leads_to == layer.id) continue;
+    for (const LayerExit& exit : layer.exits) {
+      if (exit.leads_to == layer.id) continue;
       const auto found = std::find_if(arrows.begin(), arrows.end(), [&](const MapArrow& arrow) {
-        return arrow.from == layer.id && arrow.to == door.leads_to;
+        return arrow.from == layer.id && arrow.to == exit.leads_to;
       });
       if (found != arrows.end()) {
-        found->doors.push_back(door.name);
+        found->exits.push_back(exit.name);
         continue;
       }
       MapArrow arrow;
       arrow.from = layer.id;
-      arrow.to = door.leads_to;
-      arrow.doors = {door.name};
+      arrow.to = exit.leads_to;
+      arrow.exits = {exit.name};
       arrows.push_back(std::move(arrow));
     }
   }

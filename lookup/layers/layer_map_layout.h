@@ -46,7 +46,7 @@ struct MapBox {
 struct MapArrow {
   std::string_view from;
   std::string_view to;
-  std::vector<std::string_view> doors;  ///< Names of the functions that make the calls.
+  std::vector<std::string_view> exits;  ///< Names of the functions that make the calls.
   std::vector<MapPoint> points;         ///< Horizontal and vertical lines, to the head.
 };
 

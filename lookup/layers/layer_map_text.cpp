@@ -116,17 +116,17 @@ Section folders(const LayerSurvey& survey, int width, std::size_t most) {
   return section;
 }
 
-Section doors(const LayerSurvey& survey, const IndexedSource& source, int width) {
+Section exits(const LayerSurvey& survey, const IndexedSource& source, int width) {
   Section section(width);
-  section.label(survey.doors.size() == 1 ? "EXIT" : "EXITS");
-  for (const LayerSurvey::Door& door : survey.doors) {
-    std::string target = "→ " + title_of_layer(door.door->leads_to);
+  section.label(survey.exits.size() == 1 ? "EXIT" : "EXITS");
+  for (const LayerSurvey::Exit& exit : survey.exits) {
+    std::string target = "→ " + title_of_layer(exit.function->leads_to);
     const std::size_t space = characters(width, kMonoAdvance) - columns(target) - 2;
-    section.line(shortened(door.door->name, space), "mono", kSmallLineHeight);
-    if (door.located && !door.located->file.empty()) {
-      section.last().url = door.located->url;
+    section.line(shortened(exit.function->name, space), "mono", kSmallLineHeight);
+    if (exit.located && !exit.located->file.empty()) {
+      section.last().url = exit.located->url;
       section.last().tip =
-          fmt::format("{}\n{}", door.door->name, place_text(*door.located, source));
+          fmt::format("{}\n{}", exit.function->name, place_text(*exit.located, source));
     }
     section.beside(std::move(target), "mono dim");
   }
@@ -178,9 +178,9 @@ MapText text_of(std::string_view id, const LayerSurvey* survey, const IndexedSou
   else
     sections.back().append(folders(*survey, column, most_folders));
   if (count == 1)
-    sections.back().append(doors(*survey, source, column));
+    sections.back().append(exits(*survey, source, column));
   else
-    sections.push_back(doors(*survey, source, column));
+    sections.push_back(exits(*survey, source, column));
   return beside(sections);
 }
 

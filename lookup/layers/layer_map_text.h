@@ -8,7 +8,7 @@
 
 namespace optrace {
 
-/// The id of the box for code outside of PyTorch, as in LayerDoor::leads_to.
+/// The id of the box for code outside of PyTorch, as in LayerExit::leads_to.
 inline constexpr std::string_view kLibraries = "libraries";
 
 /// The text of a box, in one to three columns; places are relative to the box.
@@ -17,7 +17,7 @@ struct MapText {
   int height = 0;  ///< Of a box that has space for it.
 };
 
-/// Returns a layer's title, purpose, contents, folders (at most `most_folders`) and doors, to fit
+/// Returns a layer's title, purpose, contents, folders (at most `most_folders`) and exits, to fit
 /// into a width; only the title if `survey` is null.
 MapText text_of(std::string_view id, const LayerSurvey* survey, const IndexedSource& source,
                 int width, std::size_t most_folders);

@@ -73,44 +73,44 @@ constexpr auto kOutside =
                            "torch/csrc/api/", "torch/csrc/lazy/", "torch/csrc/profiler/",
                            "torch/utils/", "aten/src/ATen/test/", "c10/test/"});
 
-// ---- the doors of each layer ----
+// ---- the exits of each layer ----
 
-constexpr auto kPythonDoors = std::to_array<LayerDoor>({{"torch.conv2d", "bindings"},
+constexpr auto kPythonExits = std::to_array<LayerExit>({{"torch.conv2d", "bindings"},
                                                         {"torch.Tensor.backward", "autograd"},
                                                         {"torch.compile", "compiler"}});
-constexpr auto kFunctionalDoors = std::to_array<LayerDoor>(
+constexpr auto kFunctionalExits = std::to_array<LayerExit>(
     {{"torch.nn.functional.conv2d", "bindings"}, {"torch.nn.functional.relu", "python"}});
-constexpr auto kNnDoors = std::to_array<LayerDoor>(
+constexpr auto kNnExits = std::to_array<LayerExit>(
     {{"torch.nn.Module._call_impl", "nn"}, {"torch.nn.Conv2d.forward", "functional"}});
-constexpr auto kAutogradDoors = std::to_array<LayerDoor>(
+constexpr auto kAutogradExits = std::to_array<LayerExit>(
     {{"torch.autograd.backward", "bindings"},
      {"torch::autograd::VariableType::convolution", "dispatcher"},
      {"torch::autograd::Engine::evaluate_function", "autograd"},
      {"torch::autograd::generated::ConvolutionBackward0::apply", "dispatcher"}});
-constexpr auto kOptimDoors = std::to_array<LayerDoor>(
+constexpr auto kOptimExits = std::to_array<LayerExit>(
     {{"torch.optim.Adam.step", "optim"}, {"torch.optim.adam.adam", "python"}});
-constexpr auto kJitDoors = std::to_array<LayerDoor>(
+constexpr auto kJitExits = std::to_array<LayerExit>(
     {{"torch.jit.script", "bindings"}, {"torch::jit::InterpreterState::run", "dispatcher"}});
-constexpr auto kBindingDoors =
-    std::to_array<LayerDoor>({{"torch::autograd::THPVariable_conv2d", "dispatcher"},
+constexpr auto kBindingExits =
+    std::to_array<LayerExit>({{"torch::autograd::THPVariable_conv2d", "dispatcher"},
                               {"THPEngine_run_backward", "autograd"}});
-constexpr auto kDispatcherDoors =
-    std::to_array<LayerDoor>({{"at::_ops::conv2d::call", "dispatcher"},
+constexpr auto kDispatcherExits =
+    std::to_array<LayerExit>({{"at::_ops::conv2d::call", "dispatcher"},
                               {"c10::Dispatcher::call", "aten"},
                               {"c10::Dispatcher::redispatch", "aten"}});
-constexpr auto kAtenDoors =
-    std::to_array<LayerDoor>({{"at::native::convolution", "dispatcher"},
+constexpr auto kAtenExits =
+    std::to_array<LayerExit>({{"at::native::convolution", "dispatcher"},
                               {"at::native::cudnn_convolution", "cuda"},
                               {"at::native::mkldnn_convolution", "libraries"},
                               {"at::detail::empty_generic", "c10"}});
-constexpr auto kC10Doors =
-    std::to_array<LayerDoor>({{"c10::GetAllocator", "cuda"}, {"c10::alloc_cpu", "libraries"}});
-constexpr auto kCudaDoors =
-    std::to_array<LayerDoor>({{"at::native::raw_cudnn_convolution_forward_out", "cuda"},
+constexpr auto kC10Exits =
+    std::to_array<LayerExit>({{"c10::GetAllocator", "cuda"}, {"c10::alloc_cpu", "libraries"}});
+constexpr auto kCudaExits =
+    std::to_array<LayerExit>({{"at::native::raw_cudnn_convolution_forward_out", "cuda"},
                               {"cudnnBackendExecute", "libraries"},
                               {"at::native::vectorized_elementwise_kernel", "libraries"}});
-constexpr auto kCompilerDoors =
-    std::to_array<LayerDoor>({{"torch._dynamo.convert_frame.convert_frame", "compiler"},
+constexpr auto kCompilerExits =
+    std::to_array<LayerExit>({{"torch._dynamo.convert_frame.convert_frame", "compiler"},
                               {"torch._inductor.compile_fx.compile_fx", "compiler"},
                               {"torch._functorch.aot_autograd.aot_function", "dispatcher"}});
 
@@ -118,51 +118,51 @@ constexpr auto kLayers = std::to_array<MappedLayer>({
     {"python", "Python API",
      "The public API: torch.*, Tensor and its methods. Most of it is bound in C++; the rest checks "
      "and prepares arguments.",
-     kPythonFolders, "of torch itself", is_torch_function, kPythonDoors},
+     kPythonFolders, "of torch itself", is_torch_function, kPythonExits},
     {"functional", "functional",
      "torch.nn.functional: stateless functions of neural networks. Modules call them with their "
      "parameters.",
-     kFunctionalFolders, "bound in torch._C._nn", is_nn_function, kFunctionalDoors},
+     kFunctionalFolders, "bound in torch._C._nn", is_nn_function, kFunctionalExits},
     {"nn", "nn",
      "Modules: classes that hold parameters and buffers, run hooks, and call the functional form "
      "in "
      "forward().",
-     kNnFolders, "", nullptr, kNnDoors},
+     kNnFolders, "", nullptr, kNnExits},
     {"autograd", "autograd",
      "Records the operations on tensors that require gradients (VariableType kernels create the "
      "nodes of the graph), and executes the graph backwards (Engine).",
-     kAutogradFolders, "with a derivative", is_differentiable, kAutogradDoors},
+     kAutogradFolders, "with a derivative", is_differentiable, kAutogradExits},
     {"optim", "optim",
      "Optimisers: update parameters with their gradients, one by one, as lists (foreach) or in "
      "fused kernels.",
-     kOptimFolders, "", nullptr, kOptimDoors},
+     kOptimFolders, "", nullptr, kOptimExits},
     {"jit", "jit",
      "TorchScript: compiles a subset of Python, or traces calls, into a graph that a C++ "
      "interpreter executes.",
-     kJitFolders, "", nullptr, kJitDoors},
+     kJitFolders, "", nullptr, kJitExits},
     {"bindings", "bindings",
      "The C++ functions that Python calls: generated functions (THPVariable_*) that parse "
      "arguments, release the GIL and call the op.",
-     kBindingFolders, "bound as a function or method", is_bound, kBindingDoors},
+     kBindingFolders, "bound as a function or method", is_bound, kBindingExits},
     {"dispatcher", "dispatcher",
      "Selects the kernel of an op by the dispatch keys of its arguments and of the thread: "
      "autograd, autocast, functorch, then the device's. An op is dispatched once for each.",
-     kDispatcherFolders, "declared to it", is_any, kDispatcherDoors},
+     kDispatcherFolders, "declared to it", is_any, kDispatcherExits},
     {"aten", "ATen",
      "The ops: declared in native_functions.yaml and implemented in at::native for each device, by "
      "other ops or with stubs for each CPU capability.",
-     kAtenFolders, "in native_functions.yaml", is_any, kAtenDoors},
+     kAtenFolders, "in native_functions.yaml", is_any, kAtenExits},
     {"c10", "c10",
      "The core library: TensorImpl, storage, allocators, devices, dispatch keys, scalar types.",
-     kC10Folders, "", nullptr, kC10Doors},
+     kC10Folders, "", nullptr, kC10Exits},
     {"cuda", "CUDA",
      "Kernels for NVIDIA's GPUs, and calls of their libraries: cuDNN, cuBLAS, cuSOLVER, cuFFT, "
      "cuSPARSE; streams and the caching allocator.",
-     kCudaFolders, "with a kernel for CUDA", has_cuda_kernel, kCudaDoors},
+     kCudaFolders, "with a kernel for CUDA", has_cuda_kernel, kCudaExits},
     {"compiler", "compiler",
      "torch.compile: Dynamo turns Python bytecode into graphs, AOTAutograd adds the backward pass, "
      "Inductor generates and compiles Triton and C++ code for them.",
-     kCompilerFolders, "", nullptr, kCompilerDoors},
+     kCompilerFolders, "", nullptr, kCompilerExits},
 });
 
 }  // namespace
@@ -219,9 +219,9 @@ std::vector<LayerSurvey> survey_layers(const Index& index) {
     if (survey.layer->id == "dispatcher") survey.ops += declared.size();
   Locator locator(index);
   for (LayerSurvey& survey : surveys) {
-    for (const LayerDoor& door : survey.layer->doors) {
-      LocateResult result = locator.locate(door.name, {.limit = 1});
-      survey.doors.push_back({&door, result.answers.empty()
+    for (const LayerExit& exit : survey.layer->exits) {
+      LocateResult result = locator.locate(exit.name, {.limit = 1});
+      survey.exits.push_back({&exit, result.answers.empty()
                                          ? std::nullopt
                                          : std::optional(std::move(result.answers.front()))});
     }

@@ -15,7 +15,7 @@
 namespace optrace {
 
 /// A function through which calls leave a layer, or a class with such functions.
-struct LayerDoor {
+struct LayerExit {
   std::string_view name;      ///< Name to look up with `optrace locate`.
   std::string_view leads_to;  ///< Id of the next layer; `libraries` for code outside of PyTorch.
 };
@@ -30,7 +30,7 @@ struct MappedLayer {
   std::span<const std::string_view> folders;
   std::string_view ops_meant;           ///< Describes its ops, after their number; or empty.
   bool (*holds)(const OpFacts& facts);  ///< Returns true for these ops; null if there are none.
-  std::span<const LayerDoor> doors;
+  std::span<const LayerExit> exits;
 };
 
 /// Returns all layers, from the users' API down to the device. Layers beside this path lead back
@@ -46,11 +46,11 @@ struct LayerSurvey {
   std::size_t definitions = 0;         ///< C++ functions, kernels, classes and stubs.
   std::size_t python_definitions = 0;  ///< Classes and functions written in Python.
   std::size_t ops = 0;
-  struct Door {
-    const LayerDoor* door = nullptr;
+  struct Exit {
+    const LayerExit* function = nullptr;
     std::optional<Located> located;  ///< Empty if the index does not contain the name.
   };
-  std::vector<Door> doors;
+  std::vector<Exit> exits;
 };
 
 /// Counts the definitions and ops of all layers.

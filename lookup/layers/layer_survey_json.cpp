@@ -8,17 +8,17 @@
 namespace optrace {
 namespace {
 
-void write_door(JsonStream& json, const LayerSurvey::Door& door, const IndexedSource& source) {
-  json.field("name", door.door->name);
-  json.field("leads_to", door.door->leads_to);
+void write_exit(JsonStream& json, const LayerSurvey::Exit& exit, const IndexedSource& source) {
+  json.field("name", exit.function->name);
+  json.field("leads_to", exit.function->leads_to);
   json.key("source");
-  if (!door.located || door.located->file.empty()) {
+  if (!exit.located || exit.located->file.empty()) {
     json.null();
     return;
   }
   json.object([&] {
-    add_place(json, *door.located, source);
-    json.text_or_null("url", door.located->url);
+    add_place(json, *exit.located, source);
+    json.text_or_null("url", exit.located->url);
   });
 }
 
@@ -32,8 +32,8 @@ void write_layer(JsonStream& json, const LayerSurvey& survey, const IndexedSourc
     json.field("cpp", survey.definitions);
   });
   json.field("ops", survey.layer->ops_meant.empty() ? std::nullopt : std::optional(survey.ops));
-  json.key("doors").objects(survey.doors,
-                            [&](const LayerSurvey::Door& door) { write_door(json, door, source); });
+  json.key("doors").objects(survey.exits,
+                            [&](const LayerSurvey::Exit& exit) { write_exit(json, exit, source); });
 }
 
 }  // namespace

@@ -138,7 +138,7 @@ class SvgWriter {
         "<g class=\"call\"><title>{}</title><path class=\"arrow\" d=\"{}\" "
         "marker-end=\"url(#map-arrowhead)\"/></g>\n",
         markup_text(fmt::format("{} → {}: {}", title_of_layer(arrow.from), title_of_layer(arrow.to),
-                                fmt::join(arrow.doors, ", "))),
+                                fmt::join(arrow.exits, ", "))),
         path_data(arrow.points));
   }
 

@@ -30,9 +30,9 @@ std::string to_text(const std::vector<LayerSurvey>& layers, const IndexedSource&
   std::size_t names = 0;
   std::size_t targets = 0;
   for (const LayerSurvey& survey : layers) {
-    for (const auto& door : survey.doors) {
-      names = std::max(names, columns(door.door->name));
-      targets = std::max(targets, columns(title_of_layer(door.door->leads_to)));
+    for (const auto& exit : survey.exits) {
+      names = std::max(names, columns(exit.function->name));
+      targets = std::max(targets, columns(title_of_layer(exit.function->leads_to)));
     }
   }
   std::string text;
@@ -63,14 +63,15 @@ std::string to_text(const std::vector<LayerSurvey>& layers, const IndexedSource&
       labelled(label, line);
       label = "";
     }
-    label = survey.doors.size() == 1 ? "exit" : "exits";
-    for (const auto& door : survey.doors) {
-      const std::string target = title_of_layer(door.door->leads_to);
-      std::string line = fmt::format("{:<{}}  → {:<{}}  ", door.door->name, names, target, targets);
-      if (door.located && !door.located->file.empty()) {
+    label = survey.exits.size() == 1 ? "exit" : "exits";
+    for (const auto& exit : survey.exits) {
+      const std::string target = title_of_layer(exit.function->leads_to);
+      std::string line =
+          fmt::format("{:<{}}  → {:<{}}  ", exit.function->name, names, target, targets);
+      if (exit.located && !exit.located->file.empty()) {
         line += options.style.link(
-            printable(place_text(*door.located, source)),
-            {.file = door.located->file, .line = door.located->line, .url = door.located->url});
+            printable(place_text(*exit.located, source)),
+            {.file = exit.located->file, .line = exit.located->line, .url = exit.located->url});
       }
       line.erase(line.find_last_not_of(' ') + 1);
       labelled(label, line);

@@ -40,8 +40,8 @@ TEST_CASE("doors lead to layers", "[layers]") {
   for (const MappedLayer& layer : layer_map()) CHECK(ids.insert(layer.id).second);
   for (const MappedLayer& layer : layer_map()) {
     CAPTURE(layer.id);
-    CHECK_FALSE(layer.doors.empty());
-    for (const LayerDoor& door : layer.doors) CHECK(ids.contains(door.leads_to));
+    CHECK_FALSE(layer.exits.empty());
+    for (const LayerExit& exit : layer.exits) CHECK(ids.contains(exit.leads_to));
     CHECK(layer.ops_meant.empty() == (layer.holds == nullptr));
   }
 }
@@ -71,8 +71,8 @@ TEST_CASE("layers are counted from an index", "[layers]") {
     if (id == "aten" || id == "cuda") CHECK(survey.ops == 1);
     if (id == "autograd") CHECK(survey.ops == 0);
     if (id == "c10") {
-      REQUIRE(survey.doors.front().located);
-      CHECK(survey.doors.front().located->line == 54);
+      REQUIRE(survey.exits.front().located);
+      CHECK(survey.exits.front().located->line == 54);
     }
   }
 }
