@@ -10,7 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "lookup/locate/locate_output.h"
-#include "lookup/source_text/source_tokens.h"
+#include "lookup/source_text/highlighted_source.h"
 #include "platform/text/printable_text.h"
 #include "present/line_text.h"
 #include "pytorch/symbols/symbol_name.h"

@@ -7,16 +7,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "lookup/source_text/source_tokens.h"
 #include "platform/text/ascii_text.h"
 
 namespace optrace {
 namespace {
-
-constexpr auto kKeywords = std::to_array<std::string_view>(
-    {"False", "None",     "True",  "and",    "as",   "assert", "async",  "await",    "break",
-     "class", "continue", "def",   "del",    "elif", "else",   "except", "finally",  "for",
-     "from",  "global",   "if",    "import", "in",   "is",     "lambda", "nonlocal", "not",
-     "or",    "pass",     "raise", "return", "try",  "while",  "with",   "yield"});
 
 bool is_name_start(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
@@ -29,10 +24,6 @@ bool is_string_prefix(std::string_view word) {
 }
 
 }  // namespace
-
-bool is_python_keyword(std::string_view word) {
-  return std::ranges::find(kKeywords, word) != kKeywords.end();
-}
 
 /// Splits Python code into names, symbols and the ends of logical lines.
 class PythonSource::Lexer {

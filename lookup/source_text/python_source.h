@@ -25,9 +25,6 @@ struct PythonCallInText {
   bool through_variable = false;  ///< `f` of `call = f`, which a later `call()` may call.
 };
 
-/// Returns true for a word that Python reserves.
-bool is_python_keyword(std::string_view word);
-
 /// The text of a Python file, which need not be valid: names, and what imports bind them to.
 /// Strings and comments are skipped.
 class PythonSource {

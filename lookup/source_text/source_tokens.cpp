@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <string>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include "lookup/source_text/python_source.h"
 #include "platform/text/ascii_text.h"
-#include "platform/text/printable_text.h"
 
 namespace optrace {
 namespace {
@@ -44,6 +42,12 @@ bool is_word_start(char c) {
   return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_' ||
          static_cast<unsigned char>(c) >= 0x80;
 }
+
+constexpr auto kPythonKeywords = std::to_array<std::string_view>(
+    {"False", "None",     "True",  "and",    "as",   "assert", "async",  "await",    "break",
+     "class", "continue", "def",   "del",    "elif", "else",   "except", "finally",  "for",
+     "from",  "global",   "if",    "import", "in",   "is",     "lambda", "nonlocal", "not",
+     "or",    "pass",     "raise", "return", "try",  "while",  "with",   "yield"});
 
 class Scanner {
  public:
@@ -164,25 +168,6 @@ class Scanner {
   std::vector<SourceToken> tokens_;
 };
 
-std::string_view colour_of(SourceTokenKind kind) {
-  switch (kind) {
-    case SourceTokenKind::keyword:
-      return kMagenta;
-    case SourceTokenKind::string:
-      return kGreen;
-    case SourceTokenKind::comment:
-      return kDim;
-    case SourceTokenKind::preprocessor:
-      return kYellow;
-    case SourceTokenKind::number:
-      return kCyan;
-    case SourceTokenKind::plain:
-    case SourceTokenKind::name:
-      break;
-  }
-  return {};
-}
-
 }  // namespace
 
 SourceLanguage language_of(std::string_view file) {
@@ -195,29 +180,8 @@ std::vector<SourceToken> source_tokens(std::string_view text, SourceLanguage lan
   return Scanner(text, language).run();
 }
 
-std::vector<std::string> highlighted(const std::vector<std::string>& lines, SourceLanguage language,
-                                     const TerminalStyle& style) {
-  const std::string text = fmt::format("{}", fmt::join(lines, "\n"));
-  std::vector<std::string> result(1);
-  // Appends a part of the text. A colour ends with its line.
-  const auto append = [&](std::size_t begin, std::size_t end, std::string_view colour) {
-    while (begin < end) {
-      const std::size_t line_end = std::min(text.find('\n', begin), end);
-      if (line_end > begin)
-        result.back() += style.paint(
-            printable_lines(std::string_view(text).substr(begin, line_end - begin)), colour);
-      if (line_end < end) result.emplace_back();
-      begin = line_end + 1;
-    }
-  };
-  std::size_t at = 0;
-  for (const SourceToken& token : source_tokens(text, language)) {
-    append(at, token.begin, "");
-    append(token.begin, token.end, colour_of(token.kind));
-    at = token.end;
-  }
-  append(at, text.size(), "");
-  return result;
+bool is_python_keyword(std::string_view word) {
+  return std::ranges::find(kPythonKeywords, word) != kPythonKeywords.end();
 }
 
 }  // namespace optrace

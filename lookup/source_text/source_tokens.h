@@ -2,11 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <vector>
-
-#include "present/terminal_text.h"
 
 namespace optrace {
 
@@ -35,10 +32,7 @@ struct SourceToken {
 /// or begin and end anywhere.
 std::vector<SourceToken> source_tokens(std::string_view text, SourceLanguage language);
 
-/// Returns source code with the colours of a terminal for keywords, strings and comments, line by
-/// line, so that each line can be printed alone. The text is made printable. Without colour, it is
-/// otherwise unchanged.
-std::vector<std::string> highlighted(const std::vector<std::string>& lines, SourceLanguage language,
-                                     const TerminalStyle& style);
+/// Returns true for a word that Python reserves.
+bool is_python_keyword(std::string_view word);
 
 }  // namespace optrace

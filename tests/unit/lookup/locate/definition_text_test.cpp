@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "lookup/source_text/source_tokens.h"
+#include "lookup/source_text/highlighted_source.h"
 
 using namespace optrace;
 
