@@ -10,8 +10,8 @@
 
 #include "lookup/locate/locate_query.h"
 #include "lookup/source_text/python_source.h"
-#include "lookup/source_text/source_tokens.h"
 #include "platform/text/ascii_text.h"
+#include "platform/text/source_tokens.h"
 
 namespace optrace {
 namespace {

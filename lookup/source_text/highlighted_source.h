@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "lookup/source_text/source_tokens.h"
+#include "platform/text/source_tokens.h"
 #include "present/terminal_text.h"
 
 namespace optrace {

@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "lookup/source_text/source_tokens.h"
 #include "platform/text/ascii_text.h"
+#include "platform/text/source_tokens.h"
 
 namespace optrace {
 namespace {

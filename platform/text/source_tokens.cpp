@@ -1,4 +1,4 @@
-#include "lookup/source_text/source_tokens.h"
+#include "platform/text/source_tokens.h"
 
 #include <algorithm>
 #include <array>
