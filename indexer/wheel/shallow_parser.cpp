@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <optional>
 #include <utility>
+
+#include "platform/text/source_tokens.h"
 
 namespace optrace {
 namespace {
@@ -21,107 +22,61 @@ struct Token {
   }
 };
 
-bool starts_identifier(char c) {
-  return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_';
-}
-bool continues_identifier(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-}
-
-class Lexer {
- public:
-  explicit Lexer(std::string_view code) : code_(code) {}
-
-  std::vector<Token> run() {
-    while (at_ < code_.size()) step();
-    return std::move(tokens_);
+/// Returns the contents of a string literal, without its prefix and quotes.
+std::string_view contents_of(std::string_view literal) {
+  const bool is_raw = literal.substr(0, literal.find('"')).ends_with('R');
+  if (!is_raw) {
+    const std::size_t open = literal.find_first_of("\"'");
+    literal.remove_prefix(open + 1);
+    const bool is_closed = literal.ends_with('"') || literal.ends_with('\'');
+    return is_closed ? literal.substr(0, literal.size() - 1) : literal;
   }
+  // R"delimiter(...)delimiter"
+  const std::size_t quote = literal.find('"');
+  const std::size_t open = std::min(literal.find('(', quote), literal.size() - 1);
+  const std::size_t size_of_end = open - quote + 1;
+  literal.remove_prefix(open + 1);
+  return literal.substr(0, literal.size() - std::min(literal.size(), size_of_end));
+}
 
- private:
-  void step() {
-    const char c = code_[at_];
-    const std::string_view rest = code_.substr(at_);
-    if (c == '\n') {
-      ++line_;
-      ++at_;
-    } else if (std::isspace(static_cast<unsigned char>(c)) != 0) {
-      ++at_;
-    } else if (rest.starts_with("//") || c == '#') {
-      skip_line();
-    } else if (rest.starts_with("/*")) {
-      skip_to("*/", at_ + 2);
-    } else if (rest.starts_with("R\"")) {
-      raw_text();
-    } else if (c == '"' || c == '\'') {
-      quoted(c);
-    } else if (starts_identifier(c)) {
-      take(TokenKind::identifier, length_while(continues_identifier));
-    } else if (std::isdigit(static_cast<unsigned char>(c)) != 0) {
-      take(TokenKind::number,
-           length_while([](char d) { return continues_identifier(d) || d == '.' || d == '\''; }));
-    } else {
-      take(TokenKind::mark, rest.starts_with("::") || rest.starts_with("->") ? 2 : 1);
+/// Returns the tokens of code without comments and directives. `::` and `->` are one token each.
+std::vector<Token> tokens_of(std::string_view code) {
+  std::vector<Token> tokens;
+  std::uint32_t line = 1;
+  std::size_t at = 0;  // Where `line` is.
+  std::size_t end_of_mark = 0;
+  for (const SourceToken& token : source_tokens(code, SourceLanguage::cpp)) {
+    const std::string_view text = code.substr(token.begin, token.end - token.begin);
+    line += static_cast<std::uint32_t>(std::ranges::count(code.substr(at, token.begin - at), '\n'));
+    at = token.begin;
+    switch (token.kind) {
+      case SourceTokenKind::comment:
+      case SourceTokenKind::preprocessor:
+        break;
+      case SourceTokenKind::name:
+      case SourceTokenKind::keyword:
+        tokens.push_back({TokenKind::identifier, text, line});
+        break;
+      case SourceTokenKind::number:
+        tokens.push_back({TokenKind::number, text, line});
+        break;
+      case SourceTokenKind::string:
+        tokens.push_back({TokenKind::text, contents_of(text), line});
+        break;
+      case SourceTokenKind::plain:
+        if (token.begin == end_of_mark && !tokens.empty() &&
+            ((tokens.back().text == ":" && text == ":") ||
+             (tokens.back().text == "-" && text == ">"))) {
+          tokens.back().text = code.substr(token.begin - 1, 2);
+          break;
+        }
+        tokens.push_back({TokenKind::mark, text, line});
+        end_of_mark = token.end;
+        break;
     }
   }
-
-  template <typename Belongs>
-  std::size_t length_while(Belongs belongs) const {
-    std::size_t end = at_;
-    while (end < code_.size() && belongs(code_[end])) ++end;
-    return end - at_;
-  }
-
-  void take(TokenKind kind, std::size_t length) {
-    tokens_.push_back({kind, code_.substr(at_, length), line_});
-    at_ += length;
-  }
-
-  // A directive or comment extends to the next line if its line ends with a backslash.
-  void skip_line() {
-    while (at_ < code_.size() && code_[at_] != '\n') {
-      if (code_[at_] == '\\' && at_ + 1 < code_.size() && code_[at_ + 1] == '\n') {
-        ++line_;
-        ++at_;
-      }
-      ++at_;
-    }
-  }
-
-  void skip_to(std::string_view mark, std::size_t from) {
-    const std::size_t found = code_.find(mark, from);
-    const std::size_t end = found == std::string_view::npos ? code_.size() : found + mark.size();
-    line_ += static_cast<std::uint32_t>(std::count(code_.begin() + static_cast<std::ptrdiff_t>(at_),
-                                                   code_.begin() + static_cast<std::ptrdiff_t>(end),
-                                                   '\n'));
-    at_ = end;
-  }
-
-  void raw_text() {
-    const std::size_t open = code_.find('(', at_);
-    const std::size_t start = std::min(open, code_.size());
-    const std::string end = ")" + std::string(code_.substr(at_ + 2, start - at_ - 2)) + "\"";
-    const std::uint32_t line = line_;
-    const std::size_t from = std::min(start + 1, code_.size());
-    skip_to(end, from);
-    const std::size_t size = at_ - from;
-    tokens_.push_back(
-        {TokenKind::text, code_.substr(from, size - std::min(size, end.size())), line});
-  }
-
-  void quoted(char quote) {
-    std::size_t end = at_ + 1;
-    while (end < code_.size() && code_[end] != quote && code_[end] != '\n')
-      end += code_[end] == '\\' ? 2U : 1U;
-    end = std::min(end, code_.size());
-    tokens_.push_back({TokenKind::text, code_.substr(at_ + 1, end - at_ - 1), line_});
-    at_ = std::min(end + 1, code_.size());
-  }
-
-  std::string_view code_;
-  std::size_t at_ = 0;
-  std::uint32_t line_ = 1;
-  std::vector<Token> tokens_;
-};
+  return tokens;
+}
 
 bool is_statement_keyword(std::string_view word) {
   constexpr auto kWords = std::to_array<std::string_view>(
@@ -430,7 +385,7 @@ class Parser {
 }  // namespace
 
 ParsedCode parse_shallowly(std::string_view code) {
-  return Parser(Lexer(code).run()).run();
+  return Parser(tokens_of(code)).run();
 }
 
 }  // namespace optrace
