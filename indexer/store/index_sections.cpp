@@ -103,18 +103,20 @@ void IndexSections::check_tables() const {
 // Returns the number of rows of a table whose columns are equally long.
 template <typename Row>
 std::uint64_t IndexSections::checked_count() const {
-  std::optional<std::uint64_t> rows;
+  std::uint64_t rows = 0;
+  bool is_first = true;
   const Row none;
   each_column(none, [&]<typename Field>(SectionKind kind, const Field&) {
-    const std::uint64_t ends = kind == SectionKind::definition_calls ? sizeof(Field) : 0;
-    const std::uint64_t column = size(kind);
-    if (column < ends || (column - ends) % sizeof(Field) != 0 ||
-        rows.value_or((column - ends) / sizeof(Field)) != (column - ends) / sizeof(Field)) {
+    const std::uint64_t ends = kind == SectionKind::definition_calls ? 1 : 0;
+    const std::uint64_t entries = size(kind) / sizeof(Field);
+    if (size(kind) % sizeof(Field) != 0 || entries < ends ||
+        (!is_first && entries - ends != rows)) {
       fail(kUnequal);
     }
-    rows = (column - ends) / sizeof(Field);
+    rows = entries - ends;
+    is_first = false;
   });
-  return *rows;
+  return rows;
 }
 
 std::span<const std::byte> IndexSections::data(std::uint64_t offset, std::uint64_t size) const {
