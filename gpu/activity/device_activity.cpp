@@ -28,6 +28,7 @@
 #include "target/recorder/agent_functions.h"
 #include "target/recorder/fingerprint.h"
 #include "target/recorder/fork_lock.h"
+#include "target/recorder/json_fingerprint.h"
 #include "target/recorder/json_text.h"
 #include "target/recorder/record_store.h"
 #include "target/recorder/recording_pause.h"
@@ -37,6 +38,7 @@ namespace {
 
 using optrace_ops::agent;
 using optrace_ops::Fingerprint;
+using optrace_ops::JsonFingerprint;
 using optrace_ops::JsonText;
 using optrace_ops::RecordingPause;
 using optrace_ops::RecordStore;
@@ -152,12 +154,12 @@ struct State {
   // For forks: in the order in which a thread takes the locks.
   void lock() {
     mutex.lock();
-    contexts_mutex.lock();
     records.lock();
+    contexts_mutex.lock();
   }
   void unlock() {
-    records.unlock();
     contexts_mutex.unlock();
+    records.unlock();
     mutex.unlock();
   }
 };
@@ -334,16 +336,26 @@ void CUPTIAPI on_call(void* /*user*/, CUpti_CallbackDomain domain, CUpti_Callbac
 
 // Recording of device activity.
 
-void put(JsonText& json, const char* key, std::int64_t value) {
-  json.key(key);
-  json.number(value);
+// The functions below write to a JsonText or a JsonFingerprint.
+
+template <typename Out>
+void put(Out& out, const char* key, std::int64_t value) {
+  out.key(key);
+  out.number(value);
 }
 
-void put(JsonText& json, const char* key, std::int64_t x, std::int64_t y, std::int64_t z) {
-  json.key(key);
-  json.open('[');
-  for (const std::int64_t value : {x, y, z}) json.number(value);
-  json.close(']');
+template <typename Out>
+void put(Out& out, const char* key, std::int64_t x, std::int64_t y, std::int64_t z) {
+  out.key(key);
+  out.open('[');
+  for (const std::int64_t value : {x, y, z}) out.number(value);
+  out.close(']');
+}
+
+template <typename Out>
+void put_kind(Out& out, const char* kind) {
+  out.key("kind");
+  out.string(kind);
 }
 
 std::int64_t stream_number(std::uint32_t context, std::uint32_t stream) {
@@ -353,26 +365,26 @@ std::int64_t stream_number(std::uint32_t context, std::uint32_t stream) {
 }
 
 // Writes the location, which all activities have. The first device is omitted.
-template <typename Activity>
-void put_place(JsonText& json, const Activity& activity) {
-  put(json, "stream", stream_number(activity.contextId, activity.streamId));
-  if (activity.deviceId != 0) put(json, "device", activity.deviceId);
+template <typename Out, typename Activity>
+void put_place(Out& out, const Activity& activity) {
+  put(out, "stream", stream_number(activity.contextId, activity.streamId));
+  if (activity.deviceId != 0) put(out, "device", activity.deviceId);
 }
 
-void describe(JsonText& json, const KernelRecord& kernel) {
-  json.key("kind");
-  json.string("kernel");
-  json.key("kernel");
-  json.string(kernel.name == nullptr ? "?" : kernel.name);
-  put(json, "grid", kernel.gridX, kernel.gridY, kernel.gridZ);
-  put(json, "block", kernel.blockX, kernel.blockY, kernel.blockZ);
+template <typename Out>
+void describe(Out& out, const KernelRecord& kernel) {
+  put_kind(out, "kernel");
+  out.key("kernel");
+  out.string(kernel.name == nullptr ? "?" : kernel.name);
+  put(out, "grid", kernel.gridX, kernel.gridY, kernel.gridZ);
+  put(out, "block", kernel.blockX, kernel.blockY, kernel.blockZ);
   if (kernel.clusterX > 1 || kernel.clusterY > 1 || kernel.clusterZ > 1)
-    put(json, "cluster", kernel.clusterX, kernel.clusterY, kernel.clusterZ);
-  put(json, "shared_memory", kernel.dynamicSharedMemory);
-  put(json, "static_shared_memory", kernel.staticSharedMemory);
-  put(json, "registers", kernel.registersPerThread);
-  put(json, "local_memory", kernel.localMemoryPerThread);
-  put_place(json, kernel);
+    put(out, "cluster", kernel.clusterX, kernel.clusterY, kernel.clusterZ);
+  put(out, "shared_memory", kernel.dynamicSharedMemory);
+  put(out, "static_shared_memory", kernel.staticSharedMemory);
+  put(out, "registers", kernel.registersPerThread);
+  put(out, "local_memory", kernel.localMemoryPerThread);
+  put_place(out, kernel);
 }
 
 const char* direction_of(std::uint8_t kind) {
@@ -392,62 +404,36 @@ const char* direction_of(std::uint8_t kind) {
   }
 }
 
-template <typename Copy>
-void describe_copy(JsonText& json, const Copy& copy) {
-  json.key("kind");
-  json.string("copy");
-  put(json, "bytes", static_cast<std::int64_t>(copy.bytes));
-  json.key("direction");
-  json.string(direction_of(copy.copyKind));
-  put_place(json, copy);
+template <typename Out, typename Copy>
+void describe_copy(Out& out, const Copy& copy) {
+  put_kind(out, "copy");
+  put(out, "bytes", static_cast<std::int64_t>(copy.bytes));
+  out.key("direction");
+  out.name(std::uint8_t{copy.copyKind}, direction_of);
+  put_place(out, copy);
 }
-void describe(JsonText& json, const CopyRecord& copy) {
-  describe_copy(json, copy);
+template <typename Out>
+void describe(Out& out, const CopyRecord& copy) {
+  describe_copy(out, copy);
 }
-void describe(JsonText& json, const PeerCopyRecord& copy) {
-  describe_copy(json, copy);
-}
-
-void describe(JsonText& json, const FillRecord& fill) {
-  json.key("kind");
-  json.string("fill");
-  put(json, "bytes", static_cast<std::int64_t>(fill.bytes));
-  put_place(json, fill);
+template <typename Out>
+void describe(Out& out, const PeerCopyRecord& copy) {
+  describe_copy(out, copy);
 }
 
-void add_to(Fingerprint& fingerprint, const KernelRecord& kernel) {
-  const char* const name = kernel.name == nullptr ? "" : kernel.name;
-  fingerprint.add(name, std::strlen(name));
-  for (const std::int32_t value :
-       {kernel.gridX, kernel.gridY, kernel.gridZ, kernel.blockX, kernel.blockY, kernel.blockZ,
-        kernel.staticSharedMemory, kernel.dynamicSharedMemory})
-    fingerprint.add(static_cast<std::uint32_t>(value));
-  for (const std::uint32_t value :
-       {std::uint32_t{kernel.registersPerThread}, kernel.localMemoryPerThread, kernel.clusterX,
-        kernel.clusterY, kernel.clusterZ})
-    fingerprint.add(value);
-}
-void add_to(Fingerprint& fingerprint, const CopyRecord& copy) {
-  fingerprint.add(copy.bytes);
-  fingerprint.add(copy.copyKind);
-}
-void add_to(Fingerprint& fingerprint, const PeerCopyRecord& copy) {
-  fingerprint.add(copy.bytes);
-  fingerprint.add(copy.copyKind);
-}
-void add_to(Fingerprint& fingerprint, const FillRecord& fill) {
-  fingerprint.add(fill.bytes);
+template <typename Out>
+void describe(Out& out, const FillRecord& fill) {
+  put_kind(out, "fill");
+  put(out, "bytes", static_cast<std::int64_t>(fill.bytes));
+  put_place(out, fill);
 }
 
 /// Returns the id of the record that describes the activity, or 0 if there is no room for another.
 template <typename Activity>
 std::uint32_t record_of(const Activity& activity, std::uint32_t recording) {
   Fingerprint fingerprint;
-  fingerprint.add(activity.kind);
-  fingerprint.add(activity.deviceId);
-  fingerprint.add(activity.contextId);
-  fingerprint.add(activity.streamId);
-  add_to(fingerprint, activity);
+  JsonFingerprint out(fingerprint);
+  describe(out, activity);
   const auto record = state().records.record_of(recording, fingerprint, [&] {
     JsonText json;
     json.open('{');

@@ -7,6 +7,7 @@
 
 #include "target/op_recorder/library_calls.h"
 #include "target/recorder/agent_functions.h"
+#include "target/recorder/json_fingerprint.h"
 
 namespace optrace_ops {
 namespace {
@@ -301,34 +302,8 @@ class Record {
 
   void add_to(Fingerprint& fingerprint) const {
     fingerprint.add(reinterpret_cast<std::uintptr_t>(&function_));
-    for (std::size_t i = 0; i < function_.count; ++i) {
-      switch (function_.arguments[i].passed) {
-        case Passed::letter:
-          fingerprint.add(static_cast<unsigned char>(*call_.address<char>(i)));
-          break;
-        case Passed::integer:
-          fingerprint.add(static_cast<std::uint64_t>(*call_.address<int>(i)));
-          break;
-        case Passed::scalar:
-          fingerprint.add(call_.address<char>(i), scalar_size());
-          break;
-        case Passed::order:
-        case Passed::operation:
-        case Passed::value:
-        case Passed::group_count:
-          fingerprint.add(static_cast<std::uint64_t>(call_.value(i)));
-          break;
-        case Passed::operations:
-        case Passed::values:
-        case Passed::group_sizes:
-          fingerprint.add(call_.address<char>(i),
-                          sizeof(int) * static_cast<std::size_t>(shown_groups()));
-          break;
-        case Passed::unsaid:
-        case Passed::workspace:
-          break;
-      }
-    }
+    JsonFingerprint out(fingerprint);
+    write_arguments(out);
   }
 
   void write(JsonText& json) const {
@@ -340,7 +315,7 @@ class Record {
     json.string(function_.library);
     json.key("type");
     json.string(function_.type);
-    for (std::size_t i = 0; i < function_.count; ++i) write(json, i);
+    write_arguments(json);
   }
 
  private:
@@ -353,77 +328,76 @@ class Record {
     return 0;
   }
 
-  std::size_t scalar_size() const {
-    constexpr std::size_t kParts = 2;
-    return function_.type == kFloat     ? sizeof(float)
-           : function_.type == kDouble  ? sizeof(double)
-           : function_.type == kComplex ? kParts * sizeof(float)
-                                        : kParts * sizeof(double);
-  }
-
   double part_of_scalar(std::size_t argument, std::size_t part) const {
     const bool single = function_.type == kFloat || function_.type == kComplex;
     return single ? static_cast<double>(call_.address<float>(argument)[part])
                   : call_.address<double>(argument)[part];
   }
 
-  void write_scalar(JsonText& json, const char* name, std::size_t argument) const {
+  template <typename Out>
+  void write_scalar(Out& out, const char* name, std::size_t argument) const {
     const bool is_complex = function_.type == kComplex || function_.type == kDoubleComplex;
     const double real = part_of_scalar(argument, 0);
     const double imaginary = is_complex ? part_of_scalar(argument, 1) : 0;
-    json.key(name);
+    out.key(name);
     if (imaginary == 0) {
-      json.number(real);
+      out.number(real);
       return;
     }
-    json.open('[');
-    json.number(real);
-    json.number(imaginary);
-    json.close(']');
+    out.open('[');
+    out.number(real);
+    out.number(imaginary);
+    out.close(']');
   }
 
-  void write(JsonText& json, std::size_t i) const {
+  template <typename Out>
+  void write_arguments(Out& out) const {
+    for (std::size_t i = 0; i < function_.count; ++i) write(out, i);
+  }
+
+  template <typename Out>
+  void write(Out& out, std::size_t i) const {
     const Argument& argument = function_.arguments[i];
     switch (argument.passed) {
       case Passed::letter:
-        json.key(argument.name);
-        json.string(std::string(1, static_cast<char>(std::tolower(
-                                       static_cast<unsigned char>(*call_.address<char>(i))))));
+        out.key(argument.name);
+        out.string(std::string(1, static_cast<char>(std::tolower(
+                                      static_cast<unsigned char>(*call_.address<char>(i))))));
         break;
       case Passed::integer:
-        json.key(argument.name);
-        json.number(static_cast<std::int64_t>(*call_.address<int>(i)));
+        out.key(argument.name);
+        out.number(static_cast<std::int64_t>(*call_.address<int>(i)));
         break;
       case Passed::scalar:
-        write_scalar(json, argument.name, i);
+        write_scalar(out, argument.name, i);
         break;
       case Passed::order:
-        json.key(argument.name);
-        json.string(call_.value(i) == 101 ? "row-major" : "column-major");
+        out.key(argument.name);
+        out.string(call_.value(i) == 101 ? "row-major" : "column-major");
         break;
       case Passed::operation:
-        json.key(argument.name);
-        json.string(operation_letter(call_.value(i)));
+        out.key(argument.name);
+        out.string(operation_letter(call_.value(i)));
         break;
       case Passed::value:
-        json.key(argument.name);
-        json.number(static_cast<std::int64_t>(call_.value(i)));
+        out.key(argument.name);
+        out.number(static_cast<std::int64_t>(call_.value(i)));
         break;
       case Passed::operations:
-        write_groups(json, argument.name, [&](int group) {
-          json.string(operation_letter(call_.address<int>(i)[group]));
+        write_groups(out, argument.name, [&](int group) {
+          out.string(operation_letter(call_.address<int>(i)[group]));
         });
         break;
       case Passed::values:
       case Passed::group_sizes:
-        write_groups(json, argument.name, [&](int group) {
-          json.number(static_cast<std::int64_t>(call_.address<int>(i)[group]));
+        write_groups(out, argument.name, [&](int group) {
+          out.number(static_cast<std::int64_t>(call_.address<int>(i)[group]));
         });
         break;
       case Passed::group_count:
         if (call_.value(i) == 1) break;
-        json.key(argument.name);
-        json.number(static_cast<std::int64_t>(call_.value(i)));
+        out.key(argument.name);
+        out.number(static_cast<std::int64_t>(call_.value(i)));
         break;
       case Passed::unsaid:
       case Passed::workspace:
@@ -432,17 +406,17 @@ class Record {
   }
 
   // Writes a single value if there is one group, as in PyTorch's calls, otherwise a list.
-  template <typename Write>
-  void write_groups(JsonText& json, const char* name, Write write_one) const {
+  template <typename Out, typename Write>
+  void write_groups(Out& out, const char* name, Write write_one) const {
     const int groups = shown_groups();
-    json.key(name);
+    out.key(name);
     if (groups == 1) {
       write_one(0);
       return;
     }
-    json.open('[');
+    out.open('[');
     for (int group = 0; group < groups; ++group) write_one(group);
-    json.close(']');
+    out.close(']');
   }
 
   const Function& function_;

@@ -39,6 +39,7 @@
 #include "target/recorder/agent_functions.h"
 #include "target/recorder/fingerprint.h"
 #include "target/recorder/fork_lock.h"
+#include "target/recorder/json_fingerprint.h"
 #include "target/recorder/json_text.h"
 #include "target/recorder/record_store.h"
 #include "target/recorder/recording_pause.h"
@@ -341,20 +342,34 @@ const char* memory_format_name(c10::MemoryFormat format) {
   }
 }
 
-void write_typed(JsonText& json, const char* type) {
+// The functions below write to a JsonText or a JsonFingerprint.
+
+void write_typed(JsonText& json, const std::string& type) {
   json.open('{');
   json.key("type");
   json.string(type);
   json.close('}');
 }
 
-void write_named(JsonText& json, const char* type, const std::string& value) {
+void write_typed(JsonFingerprint& fingerprint, const std::string& type) {
+  fingerprint.string(type);
+}
+
+// The type is a literal.
+template <typename Value, typename Name>
+void write_named(JsonText& json, const char* type, const Value& value, Name name_of) {
   json.open('{');
   json.key("type");
   json.string(type);
   json.key("value");
-  json.string(value);
+  json.name(value, name_of);
   json.close('}');
+}
+
+template <typename Value, typename Name>
+void write_named(JsonFingerprint& fingerprint, const char* type, const Value& value, Name name_of) {
+  fingerprint.key(type);
+  fingerprint.name(value, name_of);
 }
 
 bool is_scalar(const c10::IValue& value) {
@@ -362,67 +377,64 @@ bool is_scalar(const c10::IValue& value) {
          value.isComplexDouble();
 }
 
-void write_scalar(JsonText& json, const c10::IValue& value, ArgumentKind kind,
-                  Precision precision) {
-  if (value.isInt() && kind == ArgumentKind::dtype) {
-    write_named(json, "dtype", dtype_name(static_cast<c10::ScalarType>(value.toInt())));
-  } else if (value.isInt() && kind == ArgumentKind::layout) {
-    write_named(json, "layout", layout_name(static_cast<c10::Layout>(value.toInt())));
-  } else if (value.isInt() && kind == ArgumentKind::memory_format) {
-    write_named(json, "memory_format",
-                memory_format_name(static_cast<c10::MemoryFormat>(value.toInt())));
-  } else if (value.isBool()) {
-    json.boolean(value.toBool());
-  } else if (precision >= Precision::no_values) {
-    write_typed(json, value.isInt()      ? "int"
-                      : value.isDouble() ? "float"
-                      : value.isString() ? "str"
-                                         : "complex");
-  } else if (value.isInt()) {
-    json.number(value.toInt());
-  } else if (value.isDouble()) {
-    json.number(value.toDouble());
-  } else if (value.isString()) {
-    const std::string& text = value.toStringRef();
-    json.string(text.size() <= kMaxCharacters ? text : text.substr(0, kMaxCharacters) + "...");
-  } else {
-    const auto number = value.toComplexDouble();
-    write_named(json, "complex",
-                std::to_string(number.real()) + (number.imag() < 0 ? "" : "+") +
-                    std::to_string(number.imag()) + "j");
+std::string text_of(const c10::complex<double>& number) {
+  return std::to_string(number.real()) + (number.imag() < 0 ? "" : "+") +
+         std::to_string(number.imag()) + "j";
+}
+
+template <typename Out>
+void write_integer(Out& out, std::int64_t value, ArgumentKind kind) {
+  switch (kind) {
+    case ArgumentKind::dtype:
+      write_named(out, "dtype", static_cast<c10::ScalarType>(value), dtype_name);
+      break;
+    case ArgumentKind::layout:
+      write_named(out, "layout", static_cast<c10::Layout>(value), layout_name);
+      break;
+    case ArgumentKind::memory_format:
+      write_named(out, "memory_format", static_cast<c10::MemoryFormat>(value), memory_format_name);
+      break;
+    case ArgumentKind::plain:
+      out.number(value);
+      break;
   }
 }
 
-void add_scalar(Fingerprint& fingerprint, const c10::IValue& value, ArgumentKind kind,
-                Precision precision) {
-  const bool valued = precision < Precision::no_values || value.isBool() ||
-                      (kind != ArgumentKind::plain && value.isInt());
-  if (value.isInt()) {
-    fingerprint.add('i');
-    if (valued) fingerprint.add(static_cast<std::uint64_t>(value.toInt()));
+template <typename Out>
+void write_scalar(Out& out, const c10::IValue& value, ArgumentKind kind, Precision precision) {
+  const bool valued = precision < Precision::no_values;
+  if (value.isBool()) {
+    out.boolean(value.toBool());
+  } else if (value.isInt() && (valued || kind != ArgumentKind::plain)) {
+    write_integer(out, value.toInt(), kind);
+  } else if (!valued) {
+    write_typed(out, value.isInt()      ? "int"
+                     : value.isDouble() ? "float"
+                     : value.isString() ? "str"
+                                        : "complex");
   } else if (value.isDouble()) {
-    fingerprint.add('d');
-    std::uint64_t bits = 0;
-    const double number = value.toDouble();
-    std::memcpy(&bits, &number, sizeof bits);
-    if (valued) fingerprint.add(bits);
-  } else if (value.isBool()) {
-    fingerprint.add(value.toBool() ? 't' : 'f');
+    out.number(value.toDouble());
   } else if (value.isString()) {
-    fingerprint.add('s');
     const std::string& text = value.toStringRef();
-    if (valued)
-      fingerprint.add(text.data(),
-                      text.size() < kMaxCharacters + 1 ? text.size() : kMaxCharacters + 1);
+    out.string(text.size() <= kMaxCharacters ? text : text.substr(0, kMaxCharacters) + "...");
   } else {
-    fingerprint.add('c');
-    const auto number = value.toComplexDouble();
-    std::uint64_t bits[2] = {};
-    static_assert(sizeof bits == sizeof number);
-    std::memcpy(bits, &number, sizeof bits);
-    if (valued) fingerprint.add(bits[0]);
-    if (valued) fingerprint.add(bits[1]);
+    write_named(out, "complex", value.toComplexDouble(), text_of);
   }
+}
+
+// Writes the elements of a list with `write`, and how many it leaves out. A list whose elements
+// differ in every call is not `counted`: the first one stands for all.
+template <typename Out, typename Write>
+void write_list(Out& out, c10::ArrayRef<c10::IValue> elements, bool counted, Write write) {
+  const std::size_t shown = std::min(elements.size(), counted ? kMaxElements : 1);
+  out.open('[');
+  for (std::size_t i = 0; i < shown; ++i) write(elements[i]);
+  if (!counted)
+    write_typed(out, "more");
+  else if (elements.size() > shown)
+    write_named(out, "more", elements.size() - shown,
+                [](std::size_t count) { return std::to_string(count); });
+  out.close(']');
 }
 
 // An argument tensor, to be compared with the results. The pointers are never dereferenced.
@@ -461,6 +473,8 @@ class RunningOp final : public at::ObserverContext {
   struct Relation {
     const char* name = nullptr;  // Null if unknown.
     std::uint32_t argument = 0;
+
+    bool is_of_argument() const { return name == kAlias || name == kView; }
   };
 
   Relation relation_of(const c10::TensorImpl& result) const {
@@ -472,6 +486,13 @@ class RunningOp final : public at::ObserverContext {
       if (tracked_[i].storage == storage) return {kView, tracked_[i].argument};
     // The result may share data with a tensor that has no storage (a sparse one, for example).
     return {all_tracked_ ? kFresh : nullptr, 0};
+  }
+
+  // Returns the name of the argument that a result is related to, or null.
+  const std::string* name_of_argument(const Relation& relation) const {
+    return relation.is_of_argument() && relation.argument < callee_->arguments.size()
+               ? &callee_->arguments[relation.argument].name
+               : nullptr;
   }
 
   static constexpr const char* kAlias = "alias";
@@ -489,24 +510,37 @@ class RunningOp final : public at::ObserverContext {
   TrackedTensor tracked_[kMaxTracked];  ///< The first `count_` are set.
 };
 
-// Visits the values of a call: first for the fingerprint, then for the text if the fingerprint is
-// new.
+// The arguments of a call.
 class Arguments {
  public:
   // `compares` is true if the inputs are to be compared with those of other calls.
-  Arguments(c10::ArrayRef<const c10::IValue> values, const Callee* callee, Precision precision,
+  Arguments(c10::ArrayRef<const c10::IValue> values, const Callee& callee, Precision precision,
             bool compares)
       : callee_(callee), precision_(precision), compares_(compares) {
     // A boxed call passes the whole stack, with its arguments on top.
-    const std::size_t count = callee == nullptr || callee->schema.empty()
-                                  ? values.size()
-                                  : std::min(values.size(), callee->arguments.size());
+    const std::size_t count =
+        callee.schema.empty() ? values.size() : std::min(values.size(), callee.arguments.size());
     values_ = values.slice(values.size() - count);
   }
 
-  void add_to(Fingerprint& fingerprint, RunningOp* op) {
+  // Notes what the call does with its tensors: they may be its results, and it may write to them.
+  void note_tensors(RunningOp& op) {
     for (std::size_t i = 0; i < values_.size(); ++i)
-      add(fingerprint, values_[i], static_cast<std::uint32_t>(i), op, true);
+      note(values_[i], static_cast<std::uint32_t>(i), op, true);
+  }
+
+  // Keys of all tensors and generators, computed as in DispatchKeyExtractor.h. Known after
+  // note_tensors().
+  c10::DispatchKeySet keys() const { return keys_; }
+
+  // The tensors, if they are to be compared. Known after note_tensors(), if the values that are
+  // written cover everything else.
+  const CallInputs& inputs() const { return inputs_; }
+
+  void add_to(Fingerprint& fingerprint) const {
+    JsonFingerprint out(fingerprint);
+    for (std::size_t i = 0; i < values_.size(); ++i) write(out, values_[i], kind_of(i), true);
+    fingerprint.add(raw(keys_));
   }
 
   void write(JsonText& json) const {
@@ -515,8 +549,8 @@ class Arguments {
     for (std::size_t i = 0; i < values_.size(); ++i) {
       json.open('{');
       json.key("name");
-      if (callee_ != nullptr && i < callee_->arguments.size())
-        json.string(callee_->arguments[i].name);
+      if (i < callee_.arguments.size())
+        json.string(callee_.arguments[i].name);
       else
         json.null();
       json.key("value");
@@ -528,134 +562,76 @@ class Arguments {
 
   void add_to(JournalCall& call) const {
     for (std::size_t i = 0; i < values_.size(); ++i) {
-      const bool named = callee_ != nullptr && i < callee_->arguments.size();
-      tensor_journal::add_argument(call, named ? callee_->arguments[i].name.c_str() : nullptr,
-                                   named && callee_->arguments[i].written_by_schema, values_[i]);
+      const bool named = i < callee_.arguments.size();
+      tensor_journal::add_argument(call, named ? callee_.arguments[i].name.c_str() : nullptr,
+                                   named && callee_.arguments[i].written_by_schema, values_[i]);
     }
   }
 
-  // Keys of all tensors and generators, computed as in DispatchKeyExtractor.h.
-  c10::DispatchKeySet keys() const { return keys_; }
-
-  // The tensors. They are known only if the fingerprint covers everything else.
-  const CallInputs& inputs() const { return inputs_; }
-
  private:
   ArgumentKind kind_of(std::size_t argument) const {
-    return callee_ != nullptr && argument < callee_->arguments.size()
-               ? callee_->arguments[argument].kind
-               : ArgumentKind::plain;
+    return argument < callee_.arguments.size() ? callee_.arguments[argument].kind
+                                               : ArgumentKind::plain;
   }
 
-  void add(Fingerprint& fingerprint, const c10::IValue& value, std::uint32_t argument,
-           RunningOp* op, bool outermost) {
+  void note(const c10::IValue& value, std::uint32_t argument, RunningOp& op, bool outermost) {
     if (value.isTensor()) {
-      const c10::TensorImpl* const tensor = tensor_in(value);
-      if (tensor == nullptr) {
-        fingerprint.add('u');
-        return;
-      }
-      const TensorFacts facts(*tensor);
-      keys_ = keys_ | facts.keys;
-      fingerprint.add('T');
-      facts.add_to(fingerprint, precision_);
-      if (op != nullptr) op->track(*tensor, argument);
-      note_write(*tensor, argument);
-      if (!compares_ || !facts.is_plain())
-        inputs_.add_unknown();
-      else
-        inputs_.add(*tensor, TensorMembers::offset(*tensor));
-    } else if (value.isNone()) {
-      fingerprint.add('n');
-    } else if (is_scalar(value)) {
-      add_scalar(fingerprint, value, kind_of(argument), precision_);
-      if (value.isString() && value.toStringRef().size() > kMaxCharacters) inputs_.add_unknown();
+      if (const c10::TensorImpl* const tensor = tensor_in(value)) note(*tensor, argument, op);
+    } else if (value.isString()) {
+      if (value.toStringRef().size() > kMaxCharacters) inputs_.add_unknown();
     } else if (value.isList() && outermost) {
       const auto elements = value.toListRef();
-      fingerprint.add('l');
-      fingerprint.add(precision_ < Precision::no_values ? elements.size() : 0);
-      std::size_t left = kMaxElements;
       if (elements.size() > kMaxElements) inputs_.add_unknown();
-      for (const c10::IValue& element : elements) {
-        // Without values, only the first element of a list is used.
-        if (left == 0 || (precision_ >= Precision::no_values && left < kMaxElements)) {
-          pass_over(element, argument, op);
-          continue;
-        }
-        --left;
-        add(fingerprint, element, argument, op, false);
-      }
-      fingerprint.add(raw(keys_));
+      for (const c10::IValue& element : elements) note(element, argument, op, false);
     } else if (value.isGenerator()) {
       inputs_.add_unknown();
       const at::Generator generator = value.toGenerator();
       if (generator.defined()) keys_ = keys_ | generator.key_set();
-      fingerprint.add('g');
-    } else if (value.isDevice()) {
-      fingerprint.add('v');
-      const c10::Device device = value.toDevice();
-      fingerprint.add((static_cast<std::uint64_t>(device.type()) << 8U) |
-                      static_cast<std::uint8_t>(device.index()));
-    } else {
+    } else if (!is_scalar(value) && !value.isNone() && !value.isDevice()) {
       inputs_.add_unknown();
-      const std::string kind = value.tagKind();
-      fingerprint.add(kind.data(), kind.size());
     }
   }
 
-  void note_write(const c10::TensorImpl& tensor, std::uint32_t argument) const {
-    if (!callee_->may_write_to(argument)) return;
-    if (const c10::StorageImpl* const storage = storage_of(tensor)) Writes::add(storage);
+  void note(const c10::TensorImpl& tensor, std::uint32_t argument, RunningOp& op) {
+    keys_ = keys_ | tensor.key_set();
+    op.track(tensor, argument);
+    if (callee_.may_write_to(argument))
+      if (const c10::StorageImpl* const storage = storage_of(tensor)) Writes::add(storage);
+    if (!compares_) return;
+    if (TensorFacts(tensor).is_plain())
+      inputs_.add(tensor, TensorMembers::offset(tensor));
+    else
+      inputs_.add_unknown();
   }
 
-  // Handles an element of a list that the record does not contain.
-  void pass_over(const c10::IValue& element, std::uint32_t argument, RunningOp* op) {
-    if (!element.isTensor()) return;
-    const c10::TensorImpl* const tensor = tensor_in(element);
-    if (tensor == nullptr) return;
-    keys_ = keys_ | tensor->key_set();
-    if (op != nullptr) op->track(*tensor, argument);
-    note_write(*tensor, argument);
-  }
-
-  void write(JsonText& json, const c10::IValue& value, ArgumentKind kind, bool outermost) const {
+  template <typename Out>
+  void write(Out& out, const c10::IValue& value, ArgumentKind kind, bool outermost) const {
     if (value.isTensor()) {
       const c10::TensorImpl* const tensor = tensor_in(value);
       if (tensor == nullptr) {
-        json.null();
+        out.null();
         return;
       }
-      json.open('{');
-      TensorFacts(*tensor).write(json, precision_);
-      json.close('}');
+      out.open('{');
+      TensorFacts(*tensor).write(out, precision_);
+      out.close('}');
     } else if (value.isNone()) {
-      json.null();
+      out.null();
     } else if (is_scalar(value)) {
-      write_scalar(json, value, kind, precision_);
+      write_scalar(out, value, kind, precision_);
     } else if (value.isList() && outermost) {
-      json.open('[');
-      const auto elements = value.toListRef();
-      std::size_t left = precision_ < Precision::no_values ? kMaxElements : 1;
-      for (const c10::IValue& element : elements) {
-        if (left-- == 0) break;
-        write(json, element, kind, false);
-      }
-      const std::size_t shown = precision_ < Precision::no_values ? kMaxElements : 1;
-      if (precision_ >= Precision::no_values) {
-        write_typed(json, "more");
-      } else if (elements.size() > shown) {
-        write_named(json, "more", std::to_string(elements.size() - shown));
-      }
-      json.close(']');
+      write_list(out, value.toListRef(), precision_ < Precision::no_values,
+                 [&](const c10::IValue& element) { write(out, element, kind, false); });
     } else if (value.isDevice()) {
-      write_named(json, "Device", value.toDevice().str());
+      write_named(out, "Device", value.toDevice(),
+                  [](const c10::Device& device) { return device.str(); });
     } else {
-      write_typed(json, value.tagKind().c_str());
+      write_typed(out, value.tagKind());
     }
   }
 
   c10::ArrayRef<const c10::IValue> values_;
-  const Callee* callee_;
+  const Callee& callee_;
   Precision precision_;
   bool compares_;
   CallInputs inputs_;
@@ -712,11 +688,12 @@ std::uint32_t record_of_call(const at::RecordFunction& function, ThreadCache& ca
   const ThreadState thread;
   const bool compares = op.depth() == 0 && precision == Precision::everything &&
                         thread.dispatch_modes == 0 && callee->worth_comparing();
-  Arguments arguments(function.inputs(), callee, precision, compares);
+  Arguments arguments(function.inputs(), *callee, precision, compares);
+  arguments.note_tensors(op);
   Fingerprint fingerprint;
   fingerprint.add(reinterpret_cast<std::uintptr_t>(callee));
   fingerprint.add(static_cast<std::uint64_t>(precision));
-  arguments.add_to(fingerprint, &op);
+  arguments.add_to(fingerprint);
   if (JournalCall* const call = op.journal_call()) {
     arguments.add_to(*call);
     // With a journal, each place that calls the op has records of its own.
@@ -764,138 +741,107 @@ std::uint32_t record_of_call(const at::RecordFunction& function, ThreadCache& ca
   });
 }
 
-// Visits the results of an op in the same way.
+// The results of an op.
 class Results {
  public:
   Results(c10::ArrayRef<c10::IValue> values, const RunningOp& op, Precision precision)
       : op_(op), precision_(precision) {
     const std::size_t count = std::min(values.size(), op.callee()->results);
     values_ = values.slice(values.size() - count);
+    // A repeated call that returns views computes nothing.
+    repeated_ = op.is_repeated() && has_new_tensor();
   }
 
-  void add_to(Fingerprint& fingerprint) {
-    for (const c10::IValue& value : values_) add(fingerprint, value, true);
-    fingerprint.add(is_repeated() ? 1 : 0);
+  bool has_new_tensor() const {
+    bool found = false;
+    for_each_tensor([&](const c10::TensorImpl& tensor) {
+      found = found || op_.relation_of(tensor).name == RunningOp::kFresh;
+    });
+    return found;
+  }
+
+  void add_to(Fingerprint& fingerprint) const {
+    JsonFingerprint out(fingerprint);
+    for (const c10::IValue& value : values_) write(out, value, true);
+    fingerprint.add(repeated_ ? 1 : 0);
   }
 
   void add_to(JournalCall& call) const {
-    for (const c10::IValue& value : values_) {
-      if (value.isTensor()) {
-        add_to(call, value);
-      } else if (value.isList()) {
-        std::size_t left = kMaxElements;
-        for (const c10::IValue& element : value.toListRef()) {
-          if (!element.isTensor() || left-- == 0) break;
-          add_to(call, element);
-        }
-      }
-    }
+    for_each_tensor([&](const c10::TensorImpl& tensor) {
+      const RunningOp::Relation relation = op_.relation_of(tensor);
+      const std::string* const of = op_.name_of_argument(relation);
+      tensor_journal::add_result(call, tensor, relation.name,
+                                 of == nullptr ? nullptr : of->c_str());
+    });
   }
-
-  // True after add_to(), if one of the results is a new tensor.
-  bool has_new_tensor() const { return has_new_tensor_; }
 
   void write(JsonText& json) const {
     json.key("results");
     json.open('[');
     for (const c10::IValue& value : values_) write(json, value, true);
     json.close(']');
-    if (is_repeated()) {
+    if (repeated_) {
       json.key("repeated");
       json.boolean(true);
     }
   }
 
  private:
-  // A repeated call that returns views computes nothing.
-  bool is_repeated() const { return op_.is_repeated() && has_new_tensor_; }
+  template <typename Visit>
+  void for_each_tensor(Visit visit) const {
+    const auto visit_if_tensor = [&](const c10::IValue& value) {
+      if (!value.isTensor()) return;
+      if (const c10::TensorImpl* const tensor = tensor_in(value)) visit(*tensor);
+    };
+    for (const c10::IValue& value : values_) {
+      visit_if_tensor(value);
+      if (!value.isList()) continue;
+      const auto elements = value.toListRef();
+      for (std::size_t i = 0; i < std::min(elements.size(), kMaxElements); ++i)
+        visit_if_tensor(elements[i]);
+    }
+  }
 
-  void add(Fingerprint& fingerprint, const c10::IValue& value, bool outermost) {
+  template <typename Out>
+  void write(Out& out, const c10::IValue& value, bool outermost) const {
     if (value.isTensor()) {
       const c10::TensorImpl* const tensor = tensor_in(value);
       if (tensor == nullptr) {
-        fingerprint.add('u');
+        out.null();
         return;
       }
-      TensorFacts(*tensor).add_to(fingerprint, precision_);
-      const RunningOp::Relation relation = op_.relation_of(*tensor);
-      has_new_tensor_ = has_new_tensor_ || relation.name == RunningOp::kFresh;
-      fingerprint.add(relation.name == nullptr ? 0 : static_cast<std::uint64_t>(*relation.name));
-      fingerprint.add(relation.argument);
+      out.open('{');
+      TensorFacts(*tensor).write(out, precision_);
+      write_relation(out, op_.relation_of(*tensor));
+      out.close('}');
     } else if (is_scalar(value)) {
       // For a number computed by an op, the type is sufficient.
-      add_scalar(fingerprint, value, ArgumentKind::plain, Precision::no_values);
+      write_scalar(out, value, ArgumentKind::plain, Precision::no_values);
     } else if (value.isList() && outermost) {
-      const auto elements = value.toListRef();
-      fingerprint.add('l');
-      fingerprint.add(elements.size());
-      std::size_t left = kMaxElements;
-      for (const c10::IValue& element : elements) {
-        if (left-- == 0) break;
-        add(fingerprint, element, false);
-      }
+      write_list(out, value.toListRef(), true,
+                 [&](const c10::IValue& element) { write(out, element, false); });
     } else {
-      const std::string kind = value.tagKind();
-      fingerprint.add(kind.data(), kind.size());
+      write_typed(out, value.tagKind());
     }
   }
 
-  void add_to(JournalCall& call, const c10::IValue& value) const {
-    const c10::TensorImpl* const tensor = tensor_in(value);
-    if (tensor == nullptr) return;
-    const RunningOp::Relation relation = op_.relation_of(*tensor);
-    const bool of_argument =
-        (relation.name == RunningOp::kAlias || relation.name == RunningOp::kView) &&
-        relation.argument < op_.callee()->arguments.size();
-    tensor_journal::add_result(
-        call, *tensor, relation.name,
-        of_argument ? op_.callee()->arguments[relation.argument].name.c_str() : nullptr);
-  }
-
-  void write(JsonText& json, const c10::IValue& value, bool outermost) const {
-    if (value.isTensor()) {
-      const c10::TensorImpl* const tensor = tensor_in(value);
-      if (tensor == nullptr) {
-        json.null();
-        return;
-      }
-      json.open('{');
-      TensorFacts(*tensor).write(json, precision_);
-      const RunningOp::Relation relation = op_.relation_of(*tensor);
-      json.key("relation");
-      if (relation.name == nullptr)
-        json.null();
-      else
-        json.string(relation.name);
-      if (relation.name == RunningOp::kAlias || relation.name == RunningOp::kView) {
-        json.key("of");
-        json.string(relation.argument < op_.callee()->arguments.size()
-                        ? op_.callee()->arguments[relation.argument].name
-                        : "");
-      }
-      json.close('}');
-    } else if (is_scalar(value)) {
-      write_scalar(json, value, ArgumentKind::plain, Precision::no_values);
-    } else if (value.isList() && outermost) {
-      const auto elements = value.toListRef();
-      json.open('[');
-      std::size_t left = kMaxElements;
-      for (const c10::IValue& element : elements) {
-        if (left-- == 0) break;
-        write(json, element, false);
-      }
-      if (elements.size() > kMaxElements)
-        write_named(json, "more", std::to_string(elements.size() - kMaxElements));
-      json.close(']');
-    } else {
-      write_typed(json, value.tagKind().c_str());
-    }
+  template <typename Out>
+  void write_relation(Out& out, const RunningOp::Relation& relation) const {
+    out.key("relation");
+    if (relation.name == nullptr)
+      out.null();
+    else
+      out.name(relation.name, [](const char* name) { return name; });
+    if (!relation.is_of_argument()) return;
+    out.key("of");
+    const std::string* const of = op_.name_of_argument(relation);
+    out.string(of == nullptr ? "" : *of);
   }
 
   c10::ArrayRef<c10::IValue> values_;
   const RunningOp& op_;
   Precision precision_;
-  bool has_new_tensor_ = false;
+  bool repeated_ = false;
 };
 
 std::uint32_t record_of_results(const at::RecordFunction& function, ThreadCache& cache,
@@ -906,13 +852,14 @@ std::uint32_t record_of_results(const at::RecordFunction& function, ThreadCache&
       function.outputs().empty())
     return 0;
   const Precision precision = callee->precision();
-  Results results(function.outputs(), op, precision);
+  const Results results(function.outputs(), op, precision);
   Fingerprint fingerprint;
   fingerprint.add(reinterpret_cast<std::uintptr_t>(callee) + 1);
   fingerprint.add(static_cast<std::uint64_t>(precision));
   results.add_to(fingerprint);
   if (JournalCall* const call = op.journal_call()) results.add_to(*call);
-  if (callee->may_return_view && results.has_new_tensor())
+  if (callee->may_return_view && !callee->made_tensor.load(std::memory_order_relaxed) &&
+      results.has_new_tensor())
     callee->made_tensor.store(true, std::memory_order_relaxed);
   return cache.id_of(fingerprint, op.recording(), callee,
                      [&](JsonText& json) { results.write(json); });

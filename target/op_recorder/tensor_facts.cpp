@@ -33,7 +33,8 @@ TensorFacts::TensorFacts(const c10::TensorImpl& tensor)
   if (has_strides) strides = tensor.strides_default();
 }
 
-void TensorFacts::add_to(Fingerprint& fingerprint, Precision precision) const {
+void TensorFacts::write(JsonFingerprint& json, Precision precision) const {
+  Fingerprint& fingerprint = json.fingerprint();
   fingerprint.add(raw(keys));
   const std::uint64_t where =
       device ? (static_cast<std::uint64_t>(static_cast<std::uint8_t>(device->type())) << 8U) |
@@ -41,12 +42,11 @@ void TensorFacts::add_to(Fingerprint& fingerprint, Precision precision) const {
              : 0xFFFF;
   const std::uint64_t type =
       dtype.isScalarType() ? static_cast<std::uint64_t>(scalar_type(dtype)) : 0xFF;
-  const bool shaped = precision < Precision::no_shapes;
   fingerprint.add((where << 48U) | (type << 32U) |
                   (static_cast<std::uint64_t>(requires_grad) << 31U) |
                   (static_cast<std::uint64_t>(has_shape) << 30U) |
                   (static_cast<std::uint64_t>(has_strides) << 29U) | shape.size());
-  if (!shaped) return;
+  if (precision >= Precision::no_shapes) return;
   for (const std::int64_t size : shape) fingerprint.add(static_cast<std::uint64_t>(size));
   for (const std::int64_t stride : strides) fingerprint.add(static_cast<std::uint64_t>(stride));
 }

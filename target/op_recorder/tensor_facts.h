@@ -10,7 +10,7 @@
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
 
-#include "target/recorder/fingerprint.h"
+#include "target/recorder/json_fingerprint.h"
 #include "target/recorder/json_text.h"
 
 namespace optrace_ops {
@@ -49,10 +49,9 @@ struct TensorMembers : c10::TensorImpl {
 struct TensorFacts {
   explicit TensorFacts(const c10::TensorImpl& tensor);
 
-  void add_to(Fingerprint& fingerprint, Precision precision) const;
-
   /// Writes the key `tensor` with its object.
   void write(JsonText& json, Precision precision) const;
+  void write(JsonFingerprint& fingerprint, Precision precision) const;
 
   /// Writes the members of that object, except `keys`.
   void write_members(JsonText& json, bool shaped) const;

@@ -65,6 +65,12 @@ class JsonText {
     text_ += '"';
   }
 
+  /// Writes the string that `name_of` returns for a value.
+  template <typename Value, typename Name>
+  void name(const Value& value, Name name_of) {
+    string(name_of(value));
+  }
+
   /// Adds values that are JSON already, separated by commas.
   void values(const std::string& json) {
     if (!json.empty()) raw(json.c_str());
