@@ -24,9 +24,9 @@ namespace optrace {
 namespace {
 
 constexpr std::array kOpAgentSources = {
-    "op_records.cpp",   "library_calls.cpp",    "blas_calls.cpp",       "onednn_calls.cpp",
-    "tensor_facts.cpp", "tensor_journal.cpp",   "python_variables.cpp", "saved_variables.cpp",
-    "tensor_swaps.cpp", "python_functions.cpp", "tensor_search.cpp"};
+    "op_records.cpp",      "callees.cpp",      "library_calls.cpp",    "blas_calls.cpp",
+    "onednn_calls.cpp",    "tensor_facts.cpp", "tensor_journal.cpp",   "python_variables.cpp",
+    "saved_variables.cpp", "tensor_swaps.cpp", "python_functions.cpp", "tensor_search.cpp"};
 
 // The libraries of torch that the agent calls.
 constexpr std::array kTorchLibraries = {"libc10.so", "libtorch_cpu.so"};
