@@ -24,9 +24,19 @@ namespace optrace {
 namespace {
 
 constexpr std::array kOpAgentSources = {
-    "op_records.cpp",      "callees.cpp",      "library_calls.cpp",    "blas_calls.cpp",
-    "onednn_calls.cpp",    "tensor_facts.cpp", "tensor_journal.cpp",   "python_variables.cpp",
-    "saved_variables.cpp", "tensor_swaps.cpp", "python_functions.cpp", "tensor_search.cpp"};
+    "op_records.cpp",
+    "callees.cpp",
+    "libraries/library_calls.cpp",
+    "libraries/blas_calls.cpp",
+    "libraries/onednn_calls.cpp",
+    "tensors/tensor_facts.cpp",
+    "tensors/tensor_journal.cpp",
+    "tensors/python_variables.cpp",
+    "tensors/saved_variables.cpp",
+    "tensors/tensor_swaps.cpp",
+    "tensors/python_functions.cpp",
+    "tensors/tensor_search.cpp",
+};
 
 // The libraries of torch that the agent calls.
 constexpr std::array kTorchLibraries = {"libc10.so", "libtorch_cpu.so"};

@@ -12,7 +12,7 @@
 
 #include <ATen/record_function.h>
 
-#include "target/op_recorder/tensor_facts.h"
+#include "target/op_recorder/tensors/tensor_facts.h"
 
 namespace optrace_ops {
 

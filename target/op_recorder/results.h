@@ -8,8 +8,8 @@
 #include <c10/core/TensorImpl.h>
 
 #include "target/op_recorder/running_op.h"
-#include "target/op_recorder/tensor_facts.h"
-#include "target/op_recorder/tensor_journal.h"
+#include "target/op_recorder/tensors/tensor_facts.h"
+#include "target/op_recorder/tensors/tensor_journal.h"
 #include "target/op_recorder/values.h"
 #include "target/recorder/fingerprint.h"
 #include "target/recorder/json_fingerprint.h"

@@ -10,8 +10,8 @@
 #include <c10/core/TensorImpl.h>
 
 #include "target/op_recorder/callees.h"
-#include "target/op_recorder/tensor_facts.h"
-#include "target/op_recorder/tensor_journal.h"
+#include "target/op_recorder/tensors/tensor_facts.h"
+#include "target/op_recorder/tensors/tensor_journal.h"
 
 namespace optrace_ops {
 

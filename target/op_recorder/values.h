@@ -11,7 +11,7 @@
 #include <c10/util/complex.h>
 
 #include "target/op_recorder/callees.h"
-#include "target/op_recorder/tensor_facts.h"
+#include "target/op_recorder/tensors/tensor_facts.h"
 #include "target/recorder/json_fingerprint.h"
 #include "target/recorder/json_text.h"
 

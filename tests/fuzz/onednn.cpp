@@ -2,7 +2,7 @@
 // on the user's machine for the installed torch.
 #include <nlohmann/json.hpp>
 
-#include "target/op_recorder/onednn_calls.cpp"  // NOLINT(bugprone-suspicious-include)
+#include "target/op_recorder/libraries/onednn_calls.cpp"  // NOLINT(bugprone-suspicious-include)
 #include "tests/fuzz/fuzz_input.h"
 
 namespace optrace_ops {

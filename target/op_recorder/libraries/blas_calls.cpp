@@ -1,11 +1,11 @@
-#include "target/op_recorder/blas_calls.h"
+#include "target/op_recorder/libraries/blas_calls.h"
 
 #include <cctype>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
-#include "target/op_recorder/library_calls.h"
+#include "target/op_recorder/libraries/library_calls.h"
 #include "target/recorder/agent_functions.h"
 #include "target/recorder/json_fingerprint.h"
 

@@ -1,4 +1,4 @@
-#include "target/op_recorder/python_functions.h"
+#include "target/op_recorder/tensors/python_functions.h"
 
 #include <dlfcn.h>
 

@@ -1,10 +1,10 @@
-#include "target/op_recorder/tensor_swaps.h"
+#include "target/op_recorder/tensors/tensor_swaps.h"
 
 #include <cstddef>
 #include <cstring>
 
-#include "target/op_recorder/python_functions.h"
-#include "target/op_recorder/tensor_journal.h"
+#include "target/op_recorder/tensors/python_functions.h"
+#include "target/op_recorder/tensors/tensor_journal.h"
 
 namespace optrace_ops {
 namespace {

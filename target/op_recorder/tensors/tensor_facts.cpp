@@ -1,4 +1,4 @@
-#include "target/op_recorder/tensor_facts.h"
+#include "target/op_recorder/tensors/tensor_facts.h"
 
 #include <unordered_map>
 

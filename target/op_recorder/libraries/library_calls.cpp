@@ -1,7 +1,7 @@
-#include "target/op_recorder/library_calls.h"
+#include "target/op_recorder/libraries/library_calls.h"
 
-#include "target/op_recorder/blas_calls.h"
-#include "target/op_recorder/onednn_calls.h"
+#include "target/op_recorder/libraries/blas_calls.h"
+#include "target/op_recorder/libraries/onednn_calls.h"
 
 namespace optrace_ops {
 

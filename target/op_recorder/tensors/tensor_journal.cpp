@@ -1,4 +1,4 @@
-#include "target/op_recorder/tensor_journal.h"
+#include "target/op_recorder/tensors/tensor_journal.h"
 
 #include <algorithm>
 #include <atomic>
@@ -12,11 +12,11 @@
 
 #include <c10/core/Storage.h>
 
-#include "target/op_recorder/saved_variables.h"
-#include "target/op_recorder/storage_table.h"
-#include "target/op_recorder/tensor_facts.h"
-#include "target/op_recorder/tensor_swaps.h"
-#include "target/op_recorder/tensor_table.h"
+#include "target/op_recorder/tensors/saved_variables.h"
+#include "target/op_recorder/tensors/storage_table.h"
+#include "target/op_recorder/tensors/tensor_facts.h"
+#include "target/op_recorder/tensors/tensor_swaps.h"
+#include "target/op_recorder/tensors/tensor_table.h"
 #include "target/recorder/agent_functions.h"
 #include "target/recorder/json_text.h"
 

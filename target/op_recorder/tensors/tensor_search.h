@@ -5,8 +5,8 @@
 #include <string_view>
 #include <unordered_set>
 
-#include "target/op_recorder/python_functions.h"
-#include "target/op_recorder/python_variables.h"
+#include "target/op_recorder/tensors/python_functions.h"
+#include "target/op_recorder/tensors/python_variables.h"
 
 namespace optrace_ops {
 

@@ -1,11 +1,11 @@
-#include "target/op_recorder/python_variables.h"
+#include "target/op_recorder/tensors/python_variables.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
-#include "target/op_recorder/python_functions.h"
-#include "target/op_recorder/tensor_search.h"
+#include "target/op_recorder/tensors/python_functions.h"
+#include "target/op_recorder/tensors/tensor_search.h"
 
 namespace optrace_ops {
 namespace {

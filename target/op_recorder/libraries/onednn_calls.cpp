@@ -1,4 +1,4 @@
-#include "target/op_recorder/onednn_calls.h"
+#include "target/op_recorder/libraries/onednn_calls.h"
 
 #include <algorithm>
 #include <atomic>
@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "target/op_recorder/library_calls.h"
+#include "target/op_recorder/libraries/library_calls.h"
 #include "target/recorder/agent_functions.h"
 
 // oneDNN's C API can't be redirected, because libtorch_cpu does not import it. Instead, the print

@@ -8,7 +8,7 @@
 #include <ATen/core/ivalue.h>
 #include <c10/core/TensorImpl.h>
 
-#include "target/op_recorder/python_variables.h"
+#include "target/op_recorder/tensors/python_variables.h"
 
 namespace optrace_ops {
 

@@ -1,4 +1,4 @@
-#include "target/op_recorder/tensor_search.h"
+#include "target/op_recorder/tensors/tensor_search.h"
 
 #include <algorithm>
 #include <array>

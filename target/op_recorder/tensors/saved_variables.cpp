@@ -1,11 +1,11 @@
-#include "target/op_recorder/saved_variables.h"
+#include "target/op_recorder/tensors/saved_variables.h"
 
 #include <cstddef>
 #include <optional>
 
 #include <ATen/core/Tensor.h>
 
-#include "target/op_recorder/tensor_journal.h"
+#include "target/op_recorder/tensors/tensor_journal.h"
 #include "target/recorder/agent_functions.h"
 
 namespace optrace_ops {
