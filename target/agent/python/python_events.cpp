@@ -141,10 +141,10 @@ bool is_near_known(std::uint64_t frame) {
 
 // Regains threads and reports their number; the missed events are lost.
 void regain_and_say() {
-  const std::uint32_t regained = regain_threads();
+  const std::uint32_t reinstalled = reinstall_profilers();
   Region* const region = current_region();
-  if (regained != 0 && region != nullptr && region_is_usable()) {
-    __atomic_fetch_add(&region->header->python_missing, regained, __ATOMIC_RELAXED);
+  if (reinstalled != 0 && region != nullptr && region_is_usable()) {
+    __atomic_fetch_add(&region->header->python_missing, reinstalled, __ATOMIC_RELAXED);
   }
 }
 

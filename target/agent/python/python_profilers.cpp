@@ -117,7 +117,7 @@ void end_profiler(Listening& thread) {
 }
 
 // Sets our function, which forwards to the one in the thread state. Returns false on failure.
-bool get_in_front(void* thread, bool sees_older) {
+bool install_profiler(void* thread, bool sees_older) {
   const ProfileFunction function = slot_of(thread);
   if (is_ours(function)) {
     return true;
@@ -213,7 +213,7 @@ int on_event_in_front(void* self, void* frame, int event, void* argument) {
     Listening& failed = *find(thread);
     count_call(failed, event == kBuiltinCall ? kBuiltinReturn : kCall);
     if (listening && slot_of(thread) == nullptr) {
-      get_in_front(thread, false);
+      install_profiler(thread, false);
     }
   }
   return result;
@@ -281,12 +281,12 @@ void* original_set_everywhere = nullptr;
 void* original_first_thread = nullptr;
 
 // Sets our function in front of the one that the program has just set on all threads.
-void get_in_front_everywhere() {
+void install_everywhere() {
   if (listening && slot_offset != 0) {
     for_each_thread([](void* thread) {
       hide(thread);
       if (find(thread) != nullptr) {
-        get_in_front(thread, false);
+        install_profiler(thread, false);
       }
     });
   }
@@ -296,7 +296,7 @@ void get_in_front_everywhere() {
 void set_profile_everywhere(ProfileFunction function, void* object) {
   using SetEverywhere = void (*)(ProfileFunction function, void* object);
   reinterpret_cast<SetEverywhere>(original_set_everywhere)(function, object);
-  get_in_front_everywhere();
+  install_everywhere();
 }
 
 template <typename Function>
@@ -340,17 +340,17 @@ Libraries list_libraries(std::uint64_t from) {
   return libraries;
 }
 
-unsigned long long libraries_led = 0;  // Value of Libraries::ever at the last call.
+unsigned long long libraries_hooked = 0;  // Value of Libraries::ever at the last call.
 
 // Redirects the imports of the libraries loaded since the last call; of all libraries the first
 // time. Leaves them to the next call while another thread changes text.
-void lead_libraries() {
+void hook_libraries() {
   const Libraries all = list_libraries(UINT64_MAX);
-  const unsigned long long added = all.ever - libraries_led;
+  const unsigned long long added = all.ever - libraries_hooked;
   if (added == 0 || !try_patching_for_long()) {
     return;
   }
-  libraries_led = all.ever;
+  libraries_hooked = all.ever;
   if (added >= all.now || added > Libraries::kMaxNew) {
     redirect_imports(nullptr, kRedirections, kRedirectionCount);
   } else {
@@ -366,7 +366,7 @@ void lead_libraries() {
 
 // A builtin that sets profile functions without going through an import table. `definition` is null
 // until its function is replaced by `replacement`.
-struct LedBuiltin {
+struct HookedBuiltin {
   // The class whose method it is; empty: none; null: a function of the module sys.
   const char* type;
   const char* name;
@@ -383,7 +383,7 @@ void* set_profile_everywhere_builtin(void* self, void* argument);
 template <int Index>
 void* builtin_that_sets_profile(void* a, void* b, void* c, void* d, void* e, void* f);
 
-LedBuiltin led_builtins[] = {
+HookedBuiltin hooked_builtins[] = {
     {nullptr, "setprofile", pointer_to(set_profile_builtin), nullptr, nullptr},
     {nullptr, "_setprofileallthreads", pointer_to(set_profile_everywhere_builtin), nullptr,
      nullptr},
@@ -401,12 +401,13 @@ template <int Index>
 void* builtin_that_sets_profile(void* a, void* b, void* c, void* d, void* e, void* f) {
   void* const thread = python->running_thread();
   const bool ours = has_ours(thread);
-  void* const result = reinterpret_cast<AnyBuiltin>(led_builtins[Index].original)(a, b, c, d, e, f);
+  void* const result =
+      reinterpret_cast<AnyBuiltin>(hooked_builtins[Index].original)(a, b, c, d, e, f);
   if (any_shown) {
     hide_profilers();
   }
   if (ours && listening) {
-    get_in_front(thread, false);
+    install_profiler(thread, false);
   }
   return result;
 }
@@ -421,16 +422,16 @@ void* set_profile_builtin(void* self, void* argument) {
     return python->none;
   }
   const bool ours = has_ours(thread);
-  void* const result = reinterpret_cast<BuiltinOfOne>(led_builtins[0].original)(self, argument);
+  void* const result = reinterpret_cast<BuiltinOfOne>(hooked_builtins[0].original)(self, argument);
   if (ours && listening) {
-    get_in_front(thread, false);
+    install_profiler(thread, false);
   }
   return result;
 }
 
 void* set_profile_everywhere_builtin(void* self, void* argument) {
-  void* const result = reinterpret_cast<BuiltinOfOne>(led_builtins[1].original)(self, argument);
-  get_in_front_everywhere();
+  void* const result = reinterpret_cast<BuiltinOfOne>(hooked_builtins[1].original)(self, argument);
+  install_everywhere();
   return result;
 }
 
@@ -444,7 +445,7 @@ MethodDefinition* builtin_of_sys(const char* name) {
                                                                                  : nullptr;
 }
 
-void lead(LedBuiltin& builtin) {
+void hook(HookedBuiltin& builtin) {
   MethodDefinition* const definition = builtin.definition;
   // A table that was made read-only is left alone.
   if (definition != nullptr && definition->function != builtin.replacement &&
@@ -454,17 +455,17 @@ void lead(LedBuiltin& builtin) {
   }
 }
 
-void lead_builtins() {
-  for (LedBuiltin& builtin : led_builtins) {
+void hook_builtins() {
+  for (HookedBuiltin& builtin : hooked_builtins) {
     if (builtin.type == nullptr && builtin.definition == nullptr) {
       builtin.definition = builtin_of_sys(builtin.name);
     }
-    lead(builtin);
+    hook(builtin);
   }
 }
 
 void restore_builtins() {
-  for (const LedBuiltin& builtin : led_builtins) {
+  for (const HookedBuiltin& builtin : hooked_builtins) {
     if (builtin.definition != nullptr && builtin.definition->function == builtin.replacement) {
       __atomic_store_n(&builtin.definition->function, builtin.original, __ATOMIC_RELEASE);
     }
@@ -534,9 +535,9 @@ int listen_here(const PythonInterface& interface, ProfileListener listener) {
   listening = true;
   int result = slot_offset == 0 ? find_room_here(thread) : 0;
   if (result == 0 && slot_offset != 0) {
-    result = find_or_add(thread) != nullptr && get_in_front(thread, true) ? 0 : -ENOSYS;
-    lead_builtins();
-    lead_libraries();
+    result = find_or_add(thread) != nullptr && install_profiler(thread, true) ? 0 : -ENOSYS;
+    hook_builtins();
+    hook_libraries();
   }
   listening = result == 0;
   return result;
@@ -544,7 +545,7 @@ int listen_here(const PythonInterface& interface, ProfileListener listener) {
 
 void listen_to(void* thread) {
   if (slot_offset != 0) {
-    get_in_front(thread, true);
+    install_profiler(thread, true);
   } else {
     python->set_profile_of(thread, on_event, python->none);
     python->error_clear();
@@ -561,7 +562,7 @@ void end_listening() {
     const Patching guard;
     restore_imports(kRedirections, kRedirectionCount);
   }
-  libraries_led = 0;
+  libraries_hooked = 0;
   void* const here = python->running_thread();
   if (slot_offset == 0) {
     const PythonReference object(*python, object_of_profiler());
@@ -582,17 +583,17 @@ void end_listening() {
 
 void forget_listening() {
   listening = false;
-  libraries_led = 0;
+  libraries_hooked = 0;
   restore_builtins();
 }
 
 void listen_to_builtin(MethodDefinition* definition, const char* type) {
-  for (LedBuiltin& builtin : led_builtins) {
+  for (HookedBuiltin& builtin : hooked_builtins) {
     if (builtin.type != nullptr && std::strcmp(builtin.type, type) == 0 &&
         definition->name != nullptr && std::strcmp(builtin.name, definition->name) == 0) {
       builtin.definition = definition;
       if (listening && slot_offset != 0) {
-        lead(builtin);
+        hook(builtin);
       }
     }
   }
@@ -600,24 +601,24 @@ void listen_to_builtin(MethodDefinition* definition, const char* type) {
 
 void listen_to_new_libraries() {
   if (listening && slot_offset != 0) {
-    lead_libraries();
+    hook_libraries();
   }
 }
 
-std::uint32_t regain_threads() {
+std::uint32_t reinstall_profilers() {
   if (!listening || slot_offset == 0) {
     return 0;
   }
   any_shown = false;
-  std::uint32_t regained = 0;
+  std::uint32_t reinstalled = 0;
   for_each_thread([&](void* thread) {
     const Listening* const own = find(thread);
     if (own != nullptr && (own->shown || !is_ours(slot_of(thread)))) {
       hide(thread);
-      regained += get_in_front(thread, true) ? 1U : 0U;
+      reinstalled += install_profiler(thread, true) ? 1U : 0U;
     }
   });
-  return regained;
+  return reinstalled;
 }
 
 }  // namespace optrace::agent

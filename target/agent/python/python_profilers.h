@@ -58,6 +58,6 @@ void listen_to_new_libraries();
 
 /// Sets the agent's function again on threads where it was replaced in a way that was not
 /// redirected. Returns the number of these threads.
-std::uint32_t regain_threads();
+std::uint32_t reinstall_profilers();
 
 }  // namespace optrace::agent
