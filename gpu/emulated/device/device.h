@@ -65,7 +65,7 @@ class OPTRACE_DEVICE_EXPORT Call {
  private:
   optrace_ops::JsonText json_;
   bool library_;
-  bool told_elsewhere_;
+  bool recorded_by_cupti_;
 };
 
 /// During its lifetime, records of the calling thread belong to the caller of the function with

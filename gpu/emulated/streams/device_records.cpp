@@ -33,11 +33,11 @@ const bool held = (optrace_ops::hold_across_forks<&records>(), true);
 thread_local const void* called_at = nullptr;
 
 /// A query whose normal result is an error.
-struct Answer {
+struct ExpectedError {
   const char* function;  ///< Prefix of the function's name; empty: any.
   int error;             ///< 0: any.
 };
-constexpr Answer kAnswers[] = {
+constexpr ExpectedError kExpectedErrors[] = {
     {"", static_cast<int>(Status::not_ready)},
     {"", static_cast<int>(Status::peer_access_already_enabled)},
     {"cuGetProcAddress", 0},
@@ -49,8 +49,8 @@ constexpr Answer kAnswers[] = {
     {"cuStreamGetCaptureInfo", static_cast<int>(Status::capture_implicit)},
 };
 
-bool is_answer(const char* function, int error) {
-  for (const Answer& known : kAnswers)
+bool is_expected_error(const char* function, int error) {
+  for (const ExpectedError& known : kExpectedErrors)
     if ((known.error == 0 || known.error == error) &&
         std::strncmp(function, known.function, std::strlen(known.function)) == 0)
       return true;
@@ -59,7 +59,7 @@ bool is_answer(const char* function, int error) {
 
 /// If optrace traces emulated devices like real ones, their work is reported by CUPTI and library
 /// calls are recorded by gpu/recorder/.
-bool is_told_elsewhere(const char* kind) {
+bool is_recorded_by_cupti(const char* kind) {
   static const bool follows = [] {
     const char* const wish = std::getenv("OPTRACE_DEVICE_ACTIVITY");
     return wish != nullptr && *wish != '\0' && std::strcmp(wish, "0") != 0;
@@ -75,7 +75,7 @@ bool recording() {
 }
 
 Call::Call(const char* function, const char* kind)
-    : library_(std::strcmp(kind, "library") == 0), told_elsewhere_(is_told_elsewhere(kind)) {
+    : library_(std::strcmp(kind, "library") == 0), recorded_by_cupti_(is_recorded_by_cupti(kind)) {
   json_.open('{');
   json_.key("call");
   json_.string(function);
@@ -87,7 +87,7 @@ void Call::record() {
   json_.close('}');
   if (library_) capture_library_call(json_.text());
   const std::uint32_t recording = optrace_ops::current_recording();
-  if (recording == 0 || (told_elsewhere_ && called_at == nullptr)) return;
+  if (recording == 0 || (recorded_by_cupti_ && called_at == nullptr)) return;
   const std::string& text = json_.text();
   Fingerprint fingerprint;
   fingerprint.add(text.data(), text.size());
@@ -103,7 +103,7 @@ CalledAt::~CalledAt() {
 }
 
 void record_failure(const char* function, int error, const char* name) {
-  if (!recording() || is_answer(function, error)) return;
+  if (!recording() || is_expected_error(function, error)) return;
   Call call(function, "failed");
   call.json().key("error");
   call.json().number(static_cast<std::int64_t>(error));
