@@ -216,7 +216,7 @@ bool InProcessTracer::active() const {
   return state_->round != nullptr;
 }
 
-void InProcessTracer::prepare(const TorchAtHand& torch, const InProcessOptions& options,
+void InProcessTracer::prepare(const CurrentTorch& torch, const InProcessOptions& options,
                               const BuildProgress& progress) {
   State& state = *state_;
   if (!state.agent) {

@@ -17,7 +17,7 @@
 namespace optrace {
 
 /// The torch of this process.
-struct TorchAtHand {
+struct CurrentTorch {
   std::filesystem::path folder;       ///< site-packages/torch
   std::filesystem::path interpreter;  ///< The ELF file that contains the Python interpreter.
   bool cuda = false;                  ///< True if there is a GPU that it might use.
@@ -44,7 +44,7 @@ class OPTRACE_EXPORTED InProcessTracer {
   /// Prepares the first recording: makes plans for this torch's libraries and builds the op-record
   /// agent (ten seconds with a compiler, once per torch and user). Later calls do nothing. May be
   /// called on any thread, without the GIL. Throws Error, and what `progress` throws.
-  void prepare(const TorchAtHand& torch, const InProcessOptions& options,
+  void prepare(const CurrentTorch& torch, const InProcessOptions& options,
                const BuildProgress& progress);
 
   /// Places the probes and starts recording. The caller must hold the GIL and have called

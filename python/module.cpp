@@ -68,12 +68,13 @@ class PythonTrace {
       throw Error(ExitStatus::usage, "a trace is already running in this process",
                   "Traces can't be nested: stop that one first, or trace both together.");
     }
-    const py::module_ helper = py::module_::import("optrace._torch_at_hand");
-    const py::dict torch = helper.attr("describe")();
-    const TorchAtHand at_hand{torch["folder"].cast<std::string>(),
-                              torch["interpreter"].cast<std::string>(), torch["cuda"].cast<bool>()};
-    meta_ = to_json_value(torch["meta"]);
-    meta_["device"] = at_hand.cuda ? "cuda" : "cpu";
+    const py::module_ helper = py::module_::import("optrace._current_torch");
+    const py::dict described = helper.attr("describe")();
+    const CurrentTorch torch{described["folder"].cast<std::string>(),
+                             described["interpreter"].cast<std::string>(),
+                             described["cuda"].cast<bool>()};
+    meta_ = to_json_value(described["meta"]);
+    meta_["device"] = torch.cuda ? "cuda" : "cpu";
     meta_["op"] = "";
     meta_["call"] = "optrace.trace() at " + helper.attr("place")().cast<std::string>();
     meta_["inputs"] = nlohmann::json::array();
@@ -83,7 +84,7 @@ class PythonTrace {
       const py::gil_scoped_release released;
       // While something is compiled, the program's signal handlers run and may raise, as Ctrl-C
       // does.
-      tracer.prepare(at_hand, options_, BuildProgress([] {
+      tracer.prepare(torch, options_, BuildProgress([] {
                        const py::gil_scoped_acquire acquired;
                        if (PyErr_CheckSignals() != 0) throw py::error_already_set();
                      }));
@@ -106,7 +107,7 @@ class PythonTrace {
     if (!running_) {
       throw Error(ExitStatus::usage, "this trace is not running", "Start it first.");
     }
-    const py::module_ helper = py::module_::import("optrace._torch_at_hand");
+    const py::module_ helper = py::module_::import("optrace._current_torch");
     if (process_ != ::getpid()) {
       helper.attr("stop_watching")();
       running_ = false;  // A child that was forked inside the block recorded nothing.
