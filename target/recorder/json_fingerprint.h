@@ -44,7 +44,7 @@ class JsonFingerprint {
   void name(const Value& value, Name) {
     static_assert(std::is_trivially_copyable<Value>::value, "the value's bytes are added");
     std::uint64_t words[(sizeof value + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t)] = {};
-    std::memcpy(words, &value, sizeof value);
+    std::memcpy(words, static_cast<const void*>(&value), sizeof value);
     for (const std::uint64_t word : words) fingerprint_.add(word);
   }
 

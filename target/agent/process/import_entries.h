@@ -41,7 +41,7 @@ struct ImportEntries {
   ModuleEntries modules[kMaxModules];
   std::uint32_t count = 0;
 };
-extern ImportEntries imports;
+inline ImportEntries imports{};
 
 /// Finds the entries that a call of optrace_agent_redirect() applies to in all modules, and appends
 /// them to `imports`. Returns 0, -ENXIO if `inside` is in no module, -ENOSPC or -ENOMEM.

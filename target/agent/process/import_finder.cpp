@@ -13,8 +13,6 @@
 
 namespace optrace::agent {
 
-ImportEntries imports;
-
 namespace {
 
 // Hash table from a number to one or more redirections.

@@ -4,13 +4,6 @@
 
 namespace optrace::agent::profilers {
 
-const PythonInterface* python = nullptr;
-ProfileListener listen = nullptr;
-bool listening = false;
-std::uint64_t slot_offset = 0;
-KeyMap<Listening> threads;
-bool any_shown = false;
-
 namespace {
 
 // Returns true if the end of a builtin belongs to a call from before the program's function was

@@ -29,12 +29,12 @@ struct Listening {
   bool shown;
 };
 
-extern const PythonInterface* python;
-extern ProfileListener listen;
-extern bool listening;
-extern std::uint64_t slot_offset;  ///< Of c_profilefunc in a thread state; 0: unknown.
-extern KeyMap<Listening> threads;  ///< Entries are never removed.
-extern bool any_shown;
+inline const PythonInterface* python = nullptr;
+inline ProfileListener listen = nullptr;
+inline bool listening = false;
+inline std::uint64_t slot_offset = 0;  ///< Of c_profilefunc in a thread state; 0: unknown.
+inline KeyMap<Listening> threads;      ///< Entries are never removed.
+inline bool any_shown = false;
 
 template <typename T>
 T& word_in(void* thread, std::uint64_t offset) {
