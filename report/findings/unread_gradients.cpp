@@ -10,7 +10,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include "platform/text/printable_text.h"
 #include "report/compiled/graph_breaks.h"
@@ -101,7 +100,7 @@ class Gradients {
     return std::ranges::all_of(
                report.shortfalls,
                [](const Shortfall& shortfall) { return shortfall.kind == "timeline_ends"; }) &&
-           !(report.meta.is_object() && report.meta.contains("selection"));
+           !report.recording.has_selection;
   }
 
   Place visit(const Frame& frame, Place at) {

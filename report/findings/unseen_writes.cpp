@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include <nlohmann/json.hpp>
-
 #include "report/model/op_call.h"
 #include "report/model/walk_frames.h"
 
@@ -21,7 +19,7 @@ bool writes_memory(const Frame& frame) {
 
 bool may_have_unseen_writes(const Report& report) {
   // Work outside of the selected ops is not in the report.
-  if (report.meta.is_object() && report.meta.contains("selection")) return true;
+  if (report.recording.has_selection) return true;
   if (std::ranges::any_of(report.shortfalls, [](const Shortfall& shortfall) {
         return shortfall.kind == "device_work_missing" || shortfall.kind == "events_lost";
       }))

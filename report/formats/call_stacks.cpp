@@ -13,7 +13,6 @@
 
 #include <fmt/format.h>
 
-#include "platform/text/json_fields.h"
 #include "platform/text/json_writer.h"
 #include "platform/text/printable_text.h"
 #include "report/model/frame_name.h"
@@ -158,7 +157,7 @@ void to_speedscope(const Report& report, OutputSink& sink) {
   sink.print(R"({{"$schema":"https://www.speedscope.app/file-format-schema.json","name":{},)"
              R"("activeProfileIndex":0,"exporter":"optrace",)"
              "\n\"profiles\":[",
-             json_string(valid_utf8(text_at(report.meta, "call"))));
+             json_string(valid_utf8(report.recording.call)));
   SpeedscopeFrames frames;
   bool first = true;
   const auto next_profile = [&] { sink.write(std::exchange(first, false) ? "\n" : ",\n"); };

@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "platform/text/json_fields.h"
 #include "platform/text/printable_text.h"
 #include "present/terminal_text.h"
 #include "report/compiled/fused_kernels.h"
@@ -64,7 +63,7 @@ class CompiledTextWriter {
     ReportTextOptions options;
     options.style = style_;
     text_ = report_header(report_, options);
-    if (const std::uint64_t status = count_at(report_.meta, "exit_status"); status != 0)
+    if (const std::uint64_t status = report_.recording.exit_status; status != 0)
       line(style_.paint(fmt::format("The program failed with exit status {}. What it would have "
                                     "compiled later is missing.\n",
                                     status),

@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 
-#include "platform/text/json_fields.h"
 #include "platform/text/json_writer.h"
 #include "platform/text/printable_text.h"
 #include "present/line_text.h"
@@ -160,7 +159,7 @@ void to_gdb(const Report& report, OutputSink& sink) {
   // NOLINTNEXTLINE(bugprone-unchecked-optional-access): value() throws without entries.
   const FunctionEntries& entries = report.entries.value();
   sink.write(kBegin);
-  sink.print("# {}\n", printable(text_at(report.meta, "call")));
+  sink.print("# {}\n", printable(report.recording.call));
   sink.write("# The files with code, and their build ids.\nMODULES = [\n");
   const std::map<std::uint32_t, std::size_t> modules = numbers_of_modules(report, entries);
   for (const auto& [index, number] : modules) {

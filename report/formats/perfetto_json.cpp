@@ -105,7 +105,7 @@ class ProcessWriter {
   }
 
   void names() {
-    std::string name = text_at(report_.meta, "call");
+    std::string name = report_.recording.call;
     if (name.empty()) name = "python";
     if (timeline_.rank) name += fmt::format(", rank {}", *timeline_.rank);
     name += fmt::format(" (optrace, process {})", timeline_.process);

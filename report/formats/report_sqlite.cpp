@@ -199,7 +199,7 @@ class DatabaseWriter {
     add("torch_git_version", text_if_any(report.torch.git_version));
     add("torch_cuda", text_if_any(report.torch.cuda));
     add("device", text(report.device));
-    add("call", text_if_any(text_at(report.meta, "call")));
+    add("call", text_if_any(report.recording.call));
     add("source_version", text_if_any(report.source_version));
     add("source_exact", text(report.source_exact ? "1" : "0"));
     add("source_of_torch", text(report.source_of_torch ? "1" : "0"));

@@ -9,14 +9,11 @@
 #include <fmt/format.h>
 
 #include "platform/error.h"
-#include "platform/text/json_fields.h"
 #include "platform/text/json_writer.h"
 #include "report/model/shortfalls.h"
 
 namespace optrace {
 namespace {
-
-using Json = nlohmann::json;
 
 // Throws Error(usage) if the torch of a report differs from that of the first one.
 void require_same_torch(const Report& first, const Report& report) {
@@ -29,21 +26,9 @@ void require_same_torch(const Report& first, const Report& report) {
               "Give the traces of one job.");
 }
 
-// Returns the rank and id of the process of a report.
-ReportProcess process_of(const Report& report) {
-  const Json& process = object_at(report.meta, "process");
-  return {number_at(process, "id"), number_at(process, "rank")};
-}
-
-void add_warnings(Json& meta, const Json& more) {
-  if (!more.is_object() || !meta.is_object()) return;
-  const Json warnings = more.value("warnings", Json());
-  if (!warnings.is_array()) return;
-  Json& all = meta["warnings"];
-  if (!all.is_array()) all = Json::array();
-  for (const Json& warning : warnings) {
-    if (std::find(all.begin(), all.end(), warning) == all.end()) all.push_back(warning);
-  }
+void add_warnings(std::vector<std::string>& warnings, const std::vector<std::string>& more) {
+  for (const std::string& warning : more)
+    if (std::ranges::find(warnings, warning) == warnings.end()) warnings.push_back(warning);
 }
 
 }  // namespace
@@ -51,17 +36,17 @@ void add_warnings(Json& meta, const Json& more) {
 Report join(std::vector<Report> reports) {
   Report sum = std::move(reports.front());
   if (reports.size() == 1) return sum;
-  std::vector<ReportProcess> processes{process_of(sum)};
+  std::vector<ReportProcess> processes{sum.recording.process};
   for (std::size_t i = 1; i < reports.size(); ++i) {
     Report& report = reports[i];
     require_same_torch(sum, report);
-    processes.push_back(process_of(report));
+    processes.push_back(report.recording.process);
     std::ranges::move(report.roots, std::back_inserter(sum.roots));
     sum.threads += report.threads;
     for (const Shortfall& shortfall : report.shortfalls) add_shortfall(sum.shortfalls, shortfall);
     for (const auto member : kCallTreeStatistics)
       sum.statistics.*member += report.statistics.*member;
-    add_warnings(sum.meta, report.meta);
+    add_warnings(sum.recording.warnings, report.recording.warnings);
   }
   sum.processes = std::move(processes);
   return sum;

@@ -5,7 +5,6 @@
 #include <system_error>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "platform/error.h"
 #include "platform/files/mapped_file.h"
@@ -33,7 +32,6 @@ Report read_report(const std::filesystem::path& path) {
                 fmt::format("{} is not a report: {}", path.string(), printable(error.what())),
                 "Give a file that `--format json -o FILE` or `--trace FILE` wrote.");
   }
-  report.meta = nlohmann::json::object();
   return report;
 }
 

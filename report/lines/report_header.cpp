@@ -9,9 +9,7 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
-#include "platform/text/json_fields.h"
 #include "platform/text/printable_text.h"
 #include "present/readable_numbers.h"
 #include "present/terminal_text.h"
@@ -29,8 +27,8 @@ class HeaderWriter {
       : report_(report), options_(options), max_entries_(max_entries) {}
 
   std::string write() {
-    const std::string call = text_at(report_.meta, "call");
-    const std::string op = text_at(report_.meta, "op");
+    const std::string call = report_.recording.call;
+    const std::string op = report_.recording.op;
     line(paint(printable(call.empty() ? op.empty() ? "optrace report" : op : call), kBold));
     std::string torch = printable(report_.torch.version);
     if (torch.empty()) torch = "of unknown version";
@@ -44,7 +42,7 @@ class HeaderWriter {
     recording();
     steps();
     compilations();
-    if (const std::string shown = printable(text_at(report_.meta, "shown")); !shown.empty())
+    if (const std::string shown = printable(report_.recording.shown); !shown.empty())
       field("shown", shown);
     dry_run();
     if (!report_.roots.empty()) field("source", source());
@@ -55,33 +53,28 @@ class HeaderWriter {
 
  private:
   std::string python() const {
-    const std::string version = printable(text_at(report_.meta, "python"));
+    const std::string version = printable(report_.recording.python);
     return version.empty() ? "" : fmt::format(", Python {}", version);
   }
 
   // Prints which Python was found, and where, if it is not the obvious one.
   void interpreter() {
-    const nlohmann::json& found = object_at(report_.meta, "interpreter");
-    const std::string path = printable(text_at(found, "path"));
+    const std::string path = printable(report_.recording.interpreter);
     if (!path.empty())
-      field("python", fmt::format("{}, from {}", path, printable(text_at(found, "from"))));
+      field("python",
+            fmt::format("{}, from {}", path, printable(report_.recording.interpreter_from)));
   }
 
   void inputs() {
-    if (!report_.meta.is_object() || !report_.meta.contains("inputs")) return;
-    const nlohmann::json& inputs = report_.meta["inputs"];
-    if (!inputs.is_array()) return;
     std::vector<std::string> shown;
-    for (const nlohmann::json& input : inputs) {
-      std::string shape;
-      if (input.is_object() && input.contains("shape") && input["shape"].is_array()) {
-        for (const nlohmann::json& size : input["shape"])
-          shape += fmt::format("{}{}", shape.empty() ? "" : "×", printable(size.dump()));
-        if (shape.empty()) shape = "scalar";
-      }
-      std::string dtype = printable(text_at(input, "dtype"));
+    for (const CallInput& input : report_.recording.inputs) {
+      const std::string shape = !input.shape ? ""
+                                : input.shape->empty()
+                                    ? "scalar"
+                                    : fmt::format("{}", fmt::join(*input.shape, "×"));
+      std::string dtype = printable(input.dtype);
       if (dtype.starts_with("torch.")) dtype.erase(0, 6);
-      const std::string name = printable(text_at(input, "name"));
+      const std::string name = printable(input.name);
       shown.push_back(fmt::format("{}{}{} {}", name, name.empty() ? "" : "  ", shape, dtype));
     }
     list(shown, max_entries_, "inputs", "input", "");
@@ -89,11 +82,10 @@ class HeaderWriter {
 
   // Prints how long a program was recorded, and what that took.
   void recording() {
-    const nlohmann::json& recording = object_at(report_.meta, "recording");
-    const std::uint64_t duration = count_at(recording, "duration_ns");
+    const std::uint64_t duration = report_.recording.duration;
     if (duration == 0) return;
-    const std::uint64_t events = count_at(recording, "events");
-    const std::uint64_t used = count_at(recording, "command_cpu_ns");
+    const std::uint64_t events = report_.recording.events;
+    const std::uint64_t used = report_.recording.command_cpu;
     field("recorded",
           fmt::format("{}, {}{}", readable_time(duration), readable_count(events, "event"),
                       used == 0 ? ""
@@ -166,12 +158,10 @@ class HeaderWriter {
       field("ranks", process_names(ranks));
     else if (!ids.empty())
       field("processes", process_names(ids));
-    if (!report_.meta.is_object()) return;
     constexpr std::size_t kMax = 16;  // Of a job in which every rank differs, the tree has all.
     std::vector<std::string> differences;
-    for (const nlohmann::json& difference :
-         report_.meta.value("differences", nlohmann::json::array()))
-      if (difference.is_string()) differences.push_back(printable(difference.get<std::string>()));
+    for (const std::string& difference : report_.recording.differences)
+      differences.push_back(printable(difference));
     list(differences, std::min(kMax, max_entries_), "differences", "", "");
   }
 
@@ -192,11 +182,7 @@ class HeaderWriter {
   }
 
   std::vector<std::string> warnings() const {
-    std::vector<std::string> warnings;
-    if (report_.meta.is_object() && report_.meta.contains("warnings") &&
-        report_.meta["warnings"].is_array())
-      for (const nlohmann::json& warning : report_.meta["warnings"])
-        if (warning.is_string()) warnings.push_back(warning.get<std::string>());
+    std::vector<std::string> warnings = report_.recording.warnings;
     for (std::string& warning : shortfall_warnings(report_.shortfalls))
       warnings.push_back(std::move(warning));
     for (std::string& warning : warnings) warning = paint(printable(warning), kWarning);

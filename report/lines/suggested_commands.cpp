@@ -9,10 +9,8 @@
 #include <system_error>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "platform/process/child_process.h"
-#include "platform/text/json_fields.h"
 #include "platform/text/printable_text.h"
 #include "present/terminal_text.h"
 #include "report/lines/line_layout.h"
@@ -37,12 +35,10 @@ bool may_be_pasted(const std::string& word) {
 /// Returns the command that was traced, without --backward: `optrace conv2d --device cuda`. Empty
 /// if it must not be suggested.
 std::string same_command(const Report& report, bool own_trace) {
-  const std::string op = text_at(report.meta, "op");
+  const std::string op = report.recording.op;
   if (op.empty()) return {};
   std::vector<std::string> words{op};
-  const nlohmann::json options = report.meta.value("options", nlohmann::json::array());
-  for (const nlohmann::json& option : options)
-    words.push_back(option.is_string() ? option.get<std::string>() : "");
+  words.insert(words.end(), report.recording.options.begin(), report.recording.options.end());
   std::string command = "optrace";
   for (const std::string& word : words) {
     if (!own_trace && !may_be_pasted(word)) return {};
@@ -88,7 +84,7 @@ std::vector<SuggestedCommand> suggested_commands(const Report& report,
                                                  const ReportTextOptions& options) {
   const std::string op = same_command(report, options.own_trace);
   if (op.empty()) return {};
-  const bool backward = report.meta.value("backward", nlohmann::json()) == true;
+  const bool backward = report.recording.backward;
   const std::string_view times = options.times ? " --times" : "";
   const std::string as_tree = fmt::format("{}{}{}", options.why ? " --why" : "",
                                           options.tensors ? " --tensors" : "", times);

@@ -24,6 +24,7 @@
 #include "report/merge/frame_builder.h"
 #include "report/merge/frame_processes.h"
 #include "report/merge/path_selection.h"
+#include "report/merge/recording_json.h"
 #include "report/merge/report_path.h"
 #include "report/merge/timeline.h"
 #include "report/merge/traced_functions.h"
@@ -32,36 +33,15 @@
 namespace optrace {
 namespace {
 
-TorchBuild torch_build_of(const nlohmann::json& traced) {
-  TorchBuild torch{text_at(traced, "version"), text_at(traced, "git_version"),
-                   text_at(traced, "cuda"), std::nullopt};
-  if (const nlohmann::json& debug = value_at(traced, "debug"); debug.is_boolean())
-    torch.debug = debug.get<bool>();
-  return torch;
-}
-
-std::optional<EmulatedDevice> emulated_device_of(const nlohmann::json& dry_run) {
-  if (text_at(dry_run, "arch").empty()) return std::nullopt;
-  return EmulatedDevice{text_at(dry_run, "arch"), text_at(dry_run, "gpu_model"),
-                        count_at(dry_run, "devices")};
-}
-
-// Returns the steps that were to be recorded; nothing if all were.
-std::optional<RecordedSteps> recorded_steps_of(const nlohmann::json& steps) {
-  if (count_at(steps, "first") == 0) return std::nullopt;
-  return RecordedSteps{count_at(steps, "first"), count_at(steps, "count"),
-                       number_at(steps, "ended_after")};
-}
-
 // Returns the report without its frames.
 Report describe_recording(const Trace& trace) {
   Report report;
-  report.meta = trace.meta;
-  report.torch = torch_build_of(object_at(trace.meta, "torch"));
+  report.recording = recording_of(trace.meta);
+  report.torch = torch_build_of(trace.meta);
   report.device = text_at(trace.meta, "device");
   if (report.device != "cuda") report.device = "cpu";
-  report.dry_run = emulated_device_of(object_at(trace.meta, "dry_run"));
-  report.steps = recorded_steps_of(object_at(trace.meta, "steps"));
+  report.dry_run = emulated_device_of(trace.meta);
+  report.steps = recorded_steps_of(trace.meta);
   for (const ThreadRecord& thread : trace.threads)
     if (thread.id != 0) ++report.threads;
   report.statistics = trace.statistics;
@@ -139,7 +119,6 @@ Report merge_paths(const Trace& trace, const Index* index, const MergeOptions& o
     report.threads = 0;
     for (const MergedProcess& process : merged->processes) report.threads += process.threads;
     if (merged->processes.size() > 1) processes.emplace(trace, std::move(*merged));
-    report.meta.erase("merged");
   }
   const ReportPathSet paths = select_paths(trace, functions, calls, options.all);
   report.roots = build_frames({.trace = trace,
@@ -157,7 +136,7 @@ Report merge_paths(const Trace& trace, const Index* index, const MergeOptions& o
                           report.source_exact && !report.source_from_wheel ? index : nullptr);
   if (processes) {
     report.processes = processes->processes();
-    report.meta["differences"] = processes->differences();
+    report.recording.differences = processes->differences();
   }
   if (options.timeline) numbers = numbers_of(paths, trace.paths.size());
   if (options.entries) report.entries = entries_of(paths, trace);

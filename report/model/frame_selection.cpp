@@ -7,12 +7,10 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "platform/error.h"
 #include "platform/process/child_process.h"
 #include "platform/text/glob.h"
-#include "platform/text/json_fields.h"
 #include "pytorch/names/name_patterns.h"
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
@@ -211,7 +209,7 @@ void select_frames(Report& report, const FrameSelection& selection) {
   if (options.empty()) return;
   Pruner(report).keep_matching(selection);
   if (selection.top) Pruner(report).keep_top(*selection.top);
-  report.meta["shown"] = options;
+  report.recording.shown = options;
 }
 
 }  // namespace optrace

@@ -3,9 +3,8 @@
 #include <cstddef>
 #include <optional>
 
-#include <nlohmann/json.hpp>
-
 #include "report/model/function_entries.h"
+#include "report/model/recording.h"
 #include "report/model/report_reader.h"
 #include "report/model/timeline.h"
 #include "tracer/trace/trace.h"
@@ -14,7 +13,7 @@ namespace optrace {
 
 /// The contents of a report's JSON file, and the parts that exist only when merging a trace.
 struct Report : WrittenReport {
-  nlohmann::json meta;  ///< Metadata of the trace, for the header.
+  Recording recording;
 
   CallTreeStatistics statistics;           ///< Sums over all threads.
   std::size_t threads = 0;                 ///< Number of threads that recorded something.

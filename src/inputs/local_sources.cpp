@@ -8,7 +8,6 @@
 #include "indexer/sources/source_tree.h"
 #include "indexer/sources/work_folder.h"
 #include "platform/error.h"
-#include "platform/text/json_fields.h"
 #include "tracer/connection/kept_generated_code.h"
 
 namespace optrace {
@@ -40,7 +39,7 @@ LocalSources::LocalSources(const SelectedIndex& choice)
                    std::string(choice.index.torch_version())) {}
 
 LocalSources::LocalSources(const Report& report)
-    : LocalSources(text_at(report.meta, "torch_folder"), report.source_version) {}
+    : LocalSources(report.recording.torch_folder, report.source_version) {}
 
 void LocalSources::add_tree(const std::filesystem::path& folder) {
   copies().push_back({"", folder});

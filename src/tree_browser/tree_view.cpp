@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "platform/text/json_fields.h"
 #include "platform/text/printable_text.h"
 #include "present/readable_numbers.h"
 #include "present/terminal_text.h"
@@ -90,7 +89,7 @@ void TreeView::draw_too_small() {
 }
 
 std::string TreeView::title() const {
-  const std::string call = text_at(report_.meta, "call");
+  const std::string call = report_.recording.call;
   std::string title = call.empty() ? "optrace" : printable(call);
   if (const std::string& torch = report_.torch.version; !torch.empty())
     title += "  torch " + printable(torch);

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "indexer/store/index_catalogue.h"
-#include "platform/text/json_fields.h"
 #include "report/formats/html/html_page_parts.h"
 #include "report/formats/html/page_payload.h"
 
@@ -58,7 +57,7 @@ PageOptions page_options_of(const Report& report) {
   PageOptions options;
   if (std::optional<Index> index = find_index(report.torch.version, report.torch.git_version))
     options.index = std::make_shared<const Index>(std::move(*index));
-  if (const std::string torch = text_at(report.meta, "torch_folder"); torch.starts_with('/'))
+  if (const std::string torch = report.recording.torch_folder; torch.starts_with('/'))
     options.sources.copies = copies_in_wheel(torch);
   return options;
 }

@@ -14,7 +14,6 @@
 #include "platform/error.h"
 #include "platform/files/output_file.h"
 #include "platform/files/output_sink.h"
-#include "platform/text/json_fields.h"
 #include "report/compare/baseline.h"
 #include "report/compare/compare.h"
 #include "report/compare/formats/comparison_output.h"
@@ -75,7 +74,7 @@ std::string page_of(const CompareCommandOptions& options, const Report& first, c
     if (std::error_code ignored; std::filesystem::exists(input, ignored))
       traces.emplace_back(input);
   // A baseline does not say which torch it is of.
-  const Report& sourced = text_at(first.meta, "torch_folder").empty() ? second : first;
+  const Report& sourced = first.recording.torch_folder.empty() ? second : first;
   return written([&](OutputSink& sink) {
     to_html_page(first, second, comparison, labels_of(options), {.all = options.all},
                  page_options(sourced, traces, options.source), sink);

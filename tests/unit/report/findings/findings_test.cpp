@@ -262,7 +262,7 @@ TEST_CASE("ops on unchanged inputs are found if everything that may write is kno
   device.roots[0].children.push_back(kernel());
   CHECK(rules_in(device).empty());
   Report selected = report_of(below(softmax("cuda:0"), kernel()));
-  selected.meta = {{"selection", nlohmann::json::object()}};
+  selected.recording.has_selection = true;
   CHECK(rules_in(selected).empty());
   Report lacking = report_of(below(softmax("cuda:0"), kernel()));
   lacking.shortfalls.push_back({.kind = "device_work_missing", .count = 1});

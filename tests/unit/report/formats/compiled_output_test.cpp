@@ -19,7 +19,8 @@ Report compiled(std::string_view compilations) {
       R"({{"schema": "optrace.report/1", "torch": {{"version": "2.6.0", "git_version": ""}},
           "device": "cpu", "compilations": {}, "roots": []}})",
       compilations));
-  report.meta = Json::parse(R"({"call": "python train.py", "python": "3.11.7"})");
+  report.recording.call = "python train.py";
+  report.recording.python = "3.11.7";
   return report;
 }
 
@@ -81,7 +82,7 @@ TEST_CASE("an answer without compilations says so", "[compiled_output]") {
   CHECK(compiled_text(report, {}) ==
         "python train.py\ntorch       2.6.0 on cpu, Python 3.11.7\n\n"
         "torch.compile compiled nothing.\n");
-  report.meta["exit_status"] = 3U;
+  report.recording.exit_status = 3;
   CHECK_THAT(compiled_text(report, {}),
              Catch::Contains("The program failed with exit status 3. What it would have compiled "
                              "later is missing."));

@@ -206,7 +206,8 @@ TEST_CASE("no text of a report is markup", "[page]") {
   Report report = sample(evil);
   report.device = evil;
   report.torch.version = evil;
-  report.meta = {{"call", evil}, {"warnings", {evil}}};
+  report.recording.call = evil;
+  report.recording.warnings = {evil};
   Frame& frame = report.roots.front();
   frame.name = frame.library.emplace(frame.op.emplace(evil));
   const OpenValue nested{std::vector<NamedValue>{{evil, {evil}}}};

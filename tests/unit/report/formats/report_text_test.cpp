@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "present/terminal_text.h"
+#include "report/merge/recording_json.h"
 #include "report/model/report.h"
 #include "tests/unit/report/frames.h"
 #include "tests/unit/report/written_report.h"
@@ -32,12 +33,11 @@ Report conv2d_report() {
   report.device = "cpu";
   report.source_version = "2.6.0";
   report.source_of_torch = report.source_exact = true;
-  report.meta = {
-      {"op", "conv2d"},
-      {"call", "torch.nn.Conv2d(3, 16, 3)(input)"},
-      {"python", "3.11.7"},
-      {"inputs", {{{"name", "input"}, {"shape", {4, 3, 56, 56}}, {"dtype", "torch.float32"}}}},
-      {"warnings", {"something is missing"}}};
+  report.recording.op = "conv2d";
+  report.recording.call = "torch.nn.Conv2d(3, 16, 3)(input)";
+  report.recording.python = "3.11.7";
+  report.recording.inputs = {{"input", optrace::Sizes{4, 3, 56, 56}, "torch.float32"}};
+  report.recording.warnings = {"something is missing"};
   report.threads = 1;
   Frame forward = frame(Layer::python, "torch.nn.modules.conv.Conv2d.forward");
   forward.source = FrameSource{"torch/nn/modules/conv.py", 553, {}, "https://github.com/x#L553"};
@@ -83,13 +83,14 @@ TEST_CASE("the tree says what was traced, the frames, and what to try next", "[r
 TEST_CASE("the header names a Python that was found elsewhere", "[report_text]") {
   Report report = conv2d_report();
   CHECK_THAT(to_text(report, {}), !Contains(", from "));
-  report.meta["interpreter"] = {{"path", "/venv/bin/python"}, {"from", "$VIRTUAL_ENV"}};
+  report.recording.interpreter = "/venv/bin/python";
+  report.recording.interpreter_from = "$VIRTUAL_ENV";
   CHECK_THAT(to_text(report, {}), Contains("python      /venv/bin/python, from $VIRTUAL_ENV\n"));
 }
 
 TEST_CASE("what to try next has the options that were given", "[report_text]") {
   Report report = conv2d_report();
-  report.meta["options"] = {"--device", "cuda", "--dtype", "bfloat16", "--shape", "weight=2x3"};
+  report.recording.options = {"--device", "cuda", "--dtype", "bfloat16", "--shape", "weight=2x3"};
   ReportTextOptions options;
   const std::string same = "optrace conv2d --device cuda --dtype bfloat16 --shape weight=2x3";
   const std::string text = to_text(report, options);
@@ -100,15 +101,20 @@ TEST_CASE("what to try next has the options that were given", "[report_text]") {
              Contains(same + " --why --times --all ") && Contains(same + " --times --format json"));
   // Options that run code or name a file are recommended only to the user who typed them.
   options = {};
-  report.meta["options"] = {"--input", "torch.randn(2, 3), 'x'"};
+  report.recording.options = {"--input", "torch.randn(2, 3), 'x'"};
   CHECK_THAT(to_text(report, options), !Contains("try  "));
   options.own_trace = true;
   CHECK_THAT(to_text(report, options),
              Contains(R"(optrace conv2d --input 'torch.randn(2, 3), '\''x'\''' --backward)"));
   options.own_trace = false;
-  for (const nlohmann::json& hostile : std::vector<nlohmann::json>{
-           {"-o", "plain"}, {"--trace=plain"}, {7}, {"--shape", "$(x)"}, {"--python", "x"}}) {
-    report.meta["options"] = hostile;
+  const nlohmann::json no_text = {{"options", {7}}};
+  for (const std::vector<std::string>& hostile :
+       std::vector<std::vector<std::string>>{{"-o", "plain"},
+                                             {"--trace=plain"},
+                                             optrace::recording_of(no_text).options,
+                                             {"--shape", "$(x)"},
+                                             {"--python", "x"}}) {
+    report.recording.options = hostile;
     CHECK_THAT(to_text(report, options), !Contains("try  "));
   }
 }
@@ -184,13 +190,14 @@ TEST_CASE("what comes from a trace can't drive the terminal", "[report_text]") {
 
   Report report = conv2d_report();
   const std::string hostile = "\x1b]8;;https://evil\x1b\\\r\n\xe2\x80\xae";
-  report.meta["call"] = hostile;
-  report.meta["op"] = hostile;
-  report.meta["options"] = {hostile, 5};
-  report.meta["python"] = hostile;
-  report.meta["interpreter"] = {{"path", hostile}, {"from", hostile}};
-  report.meta["warnings"] = {hostile, 5};
-  report.meta["inputs"] = {{{"name", hostile}, {"shape", {hostile}}, {"dtype", hostile}}, 7};
+  report.recording = optrace::recording_of(nlohmann::json{
+      {"call", hostile},
+      {"op", hostile},
+      {"options", {hostile, 5}},
+      {"python", hostile},
+      {"interpreter", {{"path", hostile}, {"from", hostile}}},
+      {"warnings", {hostile, 5}},
+      {"inputs", {{{"name", hostile}, {"shape", {hostile}}, {"dtype", hostile}}, 7}}});
   report.torch.version = hostile;
   report.roots[0].name = hostile;
   report.roots[0].source.edit().file = hostile;

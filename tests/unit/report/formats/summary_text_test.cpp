@@ -17,13 +17,8 @@
 using Catch::Contains;
 using namespace optrace;
 using namespace optrace::test;
-using Json = nlohmann::json;
 
 namespace {
-
-Json parsed(const Json& json) {
-  return Json::parse(json.dump());  // Numbers are unsigned, as in a file.
-}
 
 // A call of an op by a line, which makes a finding: it reads a number from a device.
 Frame numbered_call(std::size_t number) {
@@ -68,26 +63,24 @@ Frame fused_kernel(std::size_t number) {
 // A report of a program with `count` of everything that a summary lists.
 Report with_everything(std::size_t count) {
   Report report;
-  report.meta = parsed({{"call", "python train.py"},
-                        {"python", "3.11.7"},
-                        {"shown", "--top 5"},
-                        {"recording", {{"duration_ns", 5'000'000}, {"events", 7}}}});
+  report.recording.call = "python train.py";
+  report.recording.python = "3.11.7";
+  report.recording.shown = "--top 5";
+  report.recording.duration = 5'000'000;
+  report.recording.events = 7;
   report.torch.version = "2.6.0";
   report.torch.git_version = "2236df1770800ffea5697b11b0bb0d910b2e59e1";
   report.device = "cuda";
   report.source_version = "2.6.0";
   report.steps = RecordedSteps{.first = 3, .count = 2, .ended_after = 3};
   report.dry_run = EmulatedDevice{.arch = "sm_90", .gpu_model = "NVIDIA H100", .devices = 8};
-  for (const char* const list : {"inputs", "differences", "warnings"})
-    report.meta[list] = Json::array();
   Frame main = timed_frame(Layer::python, "__main__.<module>", 1'000'000);
   main.source = FrameSource{"/home/u/train.py", 1, {}, ""};
   for (std::size_t i = 0; i < count; ++i) {
     report.processes.push_back({.id = 100 + i, .rank = i});
-    report.meta["inputs"].push_back(
-        {{"name", fmt::format("x{}", i)}, {"shape", {2, 3}}, {"dtype", "torch.float32"}});
-    report.meta["differences"].push_back(fmt::format("only rank {} took a path", i));
-    report.meta["warnings"].push_back(fmt::format("warning {}", i));
+    report.recording.inputs.push_back({fmt::format("x{}", i), Sizes{2, 3}, "torch.float32"});
+    report.recording.differences.push_back(fmt::format("only rank {} took a path", i));
+    report.recording.warnings.push_back(fmt::format("warning {}", i));
     main.children.push_back(numbered_call(i + 1));
     main.children.push_back(fused_kernel(i));
   }
@@ -143,7 +136,9 @@ TEST_CASE("a summary says how much more there is, and what shows it", "[summary]
 
 TEST_CASE("a summary with room has more rows of each section", "[summary]") {
   Report report = with_everything(40);
-  for (const char* const list : {"inputs", "differences", "warnings"}) report.meta.erase(list);
+  report.recording.inputs.clear();
+  report.recording.differences.clear();
+  report.recording.warnings.clear();
   report.shortfalls.clear();
   report.dry_run.reset();
   const std::string roomy = summary(report);

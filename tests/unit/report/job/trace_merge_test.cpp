@@ -143,9 +143,9 @@ TEST_CASE("a merged trace has the sums of its traces", "[trace_merge]") {
   CHECK(written_detail(work)["calls_by_rank"] ==
         nlohmann::json::array({{{"calls", 12}, {"ranks", nlohmann::json::array({1})}}}));
   CHECK(written_detail(report.roots[0].children[1])["ranks"] == nlohmann::json::array({1}));
-  CHECK(report.meta["differences"] ==
-        nlohmann::json::array({"only rank 1 took extra under main",
-                               "work under main: rank 1 took it 12 times, the others 10 times"}));
+  CHECK(report.recording.differences ==
+        std::vector<std::string>{"only rank 1 took extra under main",
+                                 "work under main: rank 1 took it 12 times, the others 10 times"});
 }
 
 TEST_CASE("traces that don't belong together are refused", "[trace_merge]") {

@@ -63,7 +63,7 @@ TEST_CASE("without a restriction, everything is shown", "[selection]") {
   CHECK(shown({}) == kAll);
   Report report = linear_and_mul();
   select_frames(report, {});
-  CHECK(report.meta.is_null());
+  CHECK(report.recording.shown.empty());
 }
 
 TEST_CASE("what is under an op, a function or a line is shown with what leads to it",
@@ -115,7 +115,7 @@ TEST_CASE("a selection that matches nothing is an error", "[selection]") {
 TEST_CASE("the header names the selection", "[selection]") {
   Report report = linear_and_mul();
   select_frames(report, {.under = {"a*"}, .depth = 2, .min_time = 5, .top = 3});
-  CHECK(report.meta["shown"] == "--under 'a*' --depth 2 --min-time 5ns --top 3");
+  CHECK(report.recording.shown == "--under 'a*' --depth 2 --min-time 5ns --top 3");
 }
 
 TEST_CASE("a tree as deep as a recursion is selected from", "[selection]") {

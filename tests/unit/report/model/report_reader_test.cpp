@@ -67,7 +67,6 @@ const std::string& full_report() {
 Report as_report(WrittenReport written) {
   Report report;
   static_cast<WrittenReport&>(report) = std::move(written);
-  report.meta = Json::object();
   return report;
 }
 
