@@ -13,6 +13,7 @@ LAYERS = ("platform", "pytorch", "present", "indexer", "target", "gpu", "tracer"
 JSON_HEADERS = {"platform/text/json_", "present/json_or_null.h", "python/",
                 "report/compare/formats/comparison_json.h", "report/compiled/",
                 "report/details/attention_backends.h", "report/job/merged_processes.h",
+                "target/build/built_for_torch.h", "tracer/"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+/[^"/]+)"', re.MULTILINE)
 
 
