@@ -149,7 +149,8 @@ void add_duration(const Duration& one, std::optional<Duration>& sum) {
 nlohmann::json record_at(const Trace& trace, std::uint32_t number) {
   if (number == 0 || number >= trace.op_records.size()) return {};
   nlohmann::json record = read_json(trace.op_records[number]);
-  return value_at(record, "kind").is_string() ? record : nlohmann::json();
+  if (!value_at(record, "kind").is_string()) return {};
+  return record;
 }
 
 // Returns the symbol of the kernel that a record describes, and takes the keys that are not about

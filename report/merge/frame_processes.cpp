@@ -49,6 +49,7 @@ FrameProcesses::FrameProcesses(const Trace& trace, MergedProcesses merged)
 
 std::vector<ReportProcess> FrameProcesses::processes() const {
   std::vector<ReportProcess> list;
+  list.reserve(merged_.processes.size());
   for (const MergedProcess& process : merged_.processes) list.push_back({process.id, process.rank});
   return list;
 }
@@ -185,6 +186,7 @@ std::vector<std::string> FrameProcesses::differences() const {
                                               difference.more == 1 ? "path" : "paths");
   };
   std::vector<std::string> sentences;
+  sentences.reserve(taken_by_.size() + uneven_.size());
   for (const auto& [takers, difference] : taken_by_)
     sentences.push_back(fmt::format("only {} took {}{}", named(takers), difference.what,
                                     more(difference, ", and")));

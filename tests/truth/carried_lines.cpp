@@ -51,7 +51,7 @@ void measure(const Anchors& from, const Anchors& to, Counts& counts) {
     if (count_of(from, anchor.key) != 1 || count_of(to, anchor.key) != 1) continue;
     const std::uint32_t truth = std::ranges::find(to, anchor.key, &IndexedAnchor::key)->line;
     const AnchorAlignment alignment(without_line(from, anchor.line), without_line(to, truth));
-    const CarriedLine carried = alignment.carry(anchor.file, anchor.line);
+    const MappedLine carried = alignment.carry(anchor.file, anchor.line);
     ++counts.lines;
     if (!carried.approximate) {
       ++counts.exact;

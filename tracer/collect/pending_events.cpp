@@ -43,8 +43,9 @@ bool PendingEvents::fetch(Pending& pending) {
     pending.due = pending.time = clock_.nanoseconds(pending.raw.ticks);
     const bool recorded = pending.raw.ticks >= clock_.start_ticks();
     if (recorded && timeline_ == nullptr && !counter_.may_wait(thread.index)) return true;
-    if (recorded && convert(pending)) {
-      pending.due += counter_.patience(thread.index, *pending.event);
+    const Event* const event = recorded ? converted(pending) : nullptr;
+    if (event != nullptr) {
+      pending.due += counter_.patience(thread.index, *event);
       return true;
     }
     ++thread.at;
@@ -52,11 +53,13 @@ bool PendingEvents::fetch(Pending& pending) {
   return false;
 }
 
-bool PendingEvents::convert(Pending& pending) {
-  Event event;
-  if (!converter_.convert(pending.raw, event)) return false;
-  pending.event = event;
-  return true;
+const Event* PendingEvents::converted(Pending& pending) {
+  if (!pending.event) {
+    Event event;
+    if (!converter_.convert(pending.raw, event)) return nullptr;
+    pending.event = event;
+  }
+  return &*pending.event;
 }
 
 // Counts the event that is due first, and those that follow it on its thread before another
@@ -89,10 +92,10 @@ void PendingEvents::add(Pending& pending) {
   const recording::Event& raw = pending.raw;
   const std::uint32_t thread = pending.thread->index;
   if (timeline_ != nullptr || !counter_.add_known(thread, raw, pending.time)) {
-    if (!pending.event && !convert(pending)) return;
-    counter_.add(thread, *pending.event, key_of(raw));
-    if (timeline_ != nullptr && pending.event->kind != EventKind::returned)
-      timeline_->add(thread, *pending.event);
+    const Event* const event = converted(pending);
+    if (event == nullptr) return;
+    counter_.add(thread, *event, key_of(raw));
+    if (timeline_ != nullptr && event->kind != EventKind::returned) timeline_->add(thread, *event);
   }
   last_time_ = std::max(last_time_, pending.time);
   ++counted_;

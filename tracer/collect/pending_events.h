@@ -84,7 +84,8 @@ class PendingEvents {
 
   void fetch_all();
   bool fetch(Pending& pending);
-  bool convert(Pending& pending);
+  // Returns the event of pending.raw, or null if it has none.
+  const Event* converted(Pending& pending);
   void add(Pending& pending);
   void add_known(ChunkReader::Thread& thread, std::uint64_t latest);
   bool count_first(std::uint64_t end_count);

@@ -102,10 +102,11 @@ std::string rendered(const Explanation& explanation, const SelectedIndex& choice
 }
 
 std::string why_not_answer(const SourceIndexes& index, const std::string& op,
-                           const SelectedIndex& choice, const ExplainOptions& options) {
+                           const std::string& backend, const SelectedIndex& choice,
+                           const ExplainOptions& options) {
   const BackendAnswer answer =
       answer_why_not(index, {.op = op,
-                             .backend = *options.why_not,
+                             .backend = backend,
                              .call = options.call.value_or(""),
                              .devices = options.device ? std::vector<std::string>{*options.device}
                                                        : std::vector<std::string>(),
@@ -131,7 +132,7 @@ void explain_one(const ExplainOptions& options) {
   output.write_whole(
       !options.why_not
           ? rendered(explain(index, spelled, options.op, devices_of(options)), choice, options)
-          : why_not_answer(index, spelled.name, choice, options));
+          : why_not_answer(index, spelled.name, *options.why_not, choice, options));
   output.commit();
 }
 

@@ -43,6 +43,7 @@ Frame dispatcher(const std::string& key, std::vector<Frame> children = {}) {
 
 OpenValue numbers(const std::vector<std::int64_t>& list) {
   std::vector<OpenValue> values;
+  values.reserve(list.size());
   for (const std::int64_t number : list) values.push_back({number});
   return {std::move(values)};
 }
