@@ -9,7 +9,7 @@
 #include <xxhash.h>
 #include <zstd.h>
 
-#include "report/formats/render.h"
+#include "report/formats/formats.h"
 #include "report/job/trace_merge.h"
 #include "report/merge/timeline.h"
 #include "report/tensors/tensors_output.h"

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "report/formats/render.h"
+#include "report/formats/formats.h"
 #include "report/formats/report_text.h"
 #include "report/model/frame_selection.h"
 #include "src/command_line/option_row.h"

@@ -1,4 +1,4 @@
-#include "report/formats/render.h"
+#include "report/formats/formats.h"
 
 #include "report/formats/call_stacks.h"
 #include "report/formats/dispatch_trace.h"
