@@ -7,8 +7,9 @@
 #include "indexer/store/index_catalogue.h"
 #include "platform/error.h"
 #include "platform/files/output_sink.h"
+#include "report/formats/formats.h"
 #include "report/formats/html/html_page.h"
-#include "report/formats/report_text.h"
+#include "report/formats/writers.h"
 #include "report/json/report_json.h"
 #include "report/json/saved_report.h"
 #include "report/merge/merge.h"
@@ -55,8 +56,8 @@ std::vector<CheckResult> RecordedTrace::check(const std::vector<Rule>& rules,
 }
 
 std::string RecordedTrace::text(bool all) {
-  ReportTextOptions options;
-  options.all = all;
+  FormatOptions options;
+  options.text.all = all;
   return written([&](OutputSink& sink) { to_text(*report(all), options, sink); });
 }
 

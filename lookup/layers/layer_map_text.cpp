@@ -9,6 +9,7 @@
 
 #include "lookup/layers/layer_messages.h"
 #include "present/terminal_text.h"
+#include "present/wrapped_text.h"
 
 namespace optrace {
 namespace {

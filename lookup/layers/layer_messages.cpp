@@ -1,12 +1,8 @@
 #include "lookup/layers/layer_messages.h"
 
-#include <algorithm>
-#include <cstddef>
-
 #include <fmt/format.h>
 
 #include "present/readable_numbers.h"
-#include "present/terminal_text.h"
 
 namespace optrace {
 
@@ -34,19 +30,6 @@ std::string folder_pattern(std::string_view folder) {
   const bool complete = folder.ends_with('/') ||
                         folder.substr(folder.rfind('/') + 1).find('.') != std::string_view::npos;
   return std::string(folder) + (complete ? "" : "*");
-}
-
-std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
-  std::vector<std::string> lines(1);
-  while (!text.empty()) {
-    const std::string_view word = text.substr(0, text.find(' '));
-    text.remove_prefix(std::min(text.size(), word.size() + 1));
-    if (!lines.back().empty() && columns(lines.back()) + 1 + columns(word) > width)
-      lines.emplace_back();
-    if (!lines.back().empty()) lines.back() += ' ';
-    lines.back() += word;
-  }
-  return lines;
 }
 
 }  // namespace optrace

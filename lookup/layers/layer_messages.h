@@ -18,7 +18,4 @@ std::vector<std::string> holdings(const LayerSurvey& survey);
 /// Returns a folder or file of a layer; a prefix of file names ends with `*`.
 std::string folder_pattern(std::string_view folder);
 
-/// Breaks `text` into lines of at most `width` columns, at spaces.
-std::vector<std::string> wrapped(std::string_view text, std::size_t width);
-
 }  // namespace optrace

@@ -9,6 +9,7 @@
 #include "lookup/layers/layer_messages.h"
 #include "lookup/layers/layer_survey_output.h"
 #include "platform/text/printable_text.h"
+#include "present/wrapped_text.h"
 
 namespace optrace {
 namespace {

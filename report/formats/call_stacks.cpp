@@ -1,5 +1,3 @@
-#include "report/formats/call_stacks.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +13,7 @@
 
 #include "platform/text/json_writer.h"
 #include "platform/text/printable_text.h"
+#include "report/formats/writers.h"
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
 #include "report/model/walk_frames.h"
@@ -141,7 +140,7 @@ std::vector<const Frame*> frames_by_number(const Report& report) {
 
 }  // namespace
 
-void to_folded(const Report& report, OutputSink& sink) {
+void to_folded(const Report& report, const FormatOptions&, OutputSink& sink) {
   const auto describe = [](const Frame& frame) {
     std::string name = frame_label(frame);
     std::ranges::replace(name, ';', ',');
@@ -153,7 +152,7 @@ void to_folded(const Report& report, OutputSink& sink) {
                  });
 }
 
-void to_speedscope(const Report& report, OutputSink& sink) {
+void to_speedscope(const Report& report, const FormatOptions&, OutputSink& sink) {
   sink.print(R"({{"$schema":"https://www.speedscope.app/file-format-schema.json","name":{},)"
              R"("activeProfileIndex":0,"exporter":"optrace",)"
              "\n\"profiles\":[",

@@ -1,10 +1,9 @@
-#include "report/formats/dispatch_trace.h"
-
 #include <cstddef>
 #include <string>
 #include <vector>
 
 #include "platform/text/printable_text.h"
+#include "report/formats/writers.h"
 
 namespace optrace {
 namespace {
@@ -50,7 +49,7 @@ class Writer {
 
 }  // namespace
 
-void to_dispatch_trace(const Report& report, OutputSink& sink) {
+void to_dispatch_trace(const Report& report, const FormatOptions&, OutputSink& sink) {
   Writer(sink).write(report);
 }
 

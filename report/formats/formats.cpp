@@ -1,15 +1,8 @@
 #include "report/formats/formats.h"
 
-#include "report/formats/call_stacks.h"
-#include "report/formats/dispatch_trace.h"
-#include "report/formats/gdb_script.h"
-#include "report/formats/html/html_page.h"
-#include "report/formats/op_table.h"
-#include "report/formats/path_graph.h"
-#include "report/formats/perfetto.h"
-#include "report/formats/report_sqlite.h"
-#include "report/formats/report_text.h"
-#include "report/formats/summary_text.h"
+#include <array>
+
+#include "report/formats/writers.h"
 #include "report/json/report_json.h"
 #include "report/merge/timeline.h"
 
@@ -17,83 +10,55 @@ namespace optrace {
 
 namespace {
 
-// Returns true if the report must have times.
-bool needs_times(ReportFormat format) {
-  return format == ReportFormat::summary || format == ReportFormat::csv ||
-         format == ReportFormat::folded || format == ReportFormat::speedscope ||
-         format == ReportFormat::sqlite || format == ReportFormat::html;
+void write_json(const Report& report, const FormatOptions&, OutputSink& sink) {
+  to_json(report, sink);
 }
+
+void write_page(const Report& report, const FormatOptions& options, OutputSink& sink) {
+  to_html_page(report, options.page, options.text.findings, sink);
+}
+
+constexpr std::array kFormats = {
+    ReportFormat{{{"text", "the tree"}, to_text}},
+    ReportFormat{{{"summary", "one screen about a program"}, to_summary}, {.times = true}},
+    ReportFormat{{{"json", "schema optrace.report/1"}, write_json}},
+    ReportFormat{{{"csv", "the ops"}, to_csv}, {.times = true}},
+    ReportFormat{{{"folded", "flame graphs"}, to_folded}, {.times = true}},
+    ReportFormat{{{"speedscope", "flame graphs"}, to_speedscope},
+                 {.times = true, .timeline = TimelineUse::if_recorded}},
+    ReportFormat{{{"dot", "the calls as a graph"}, to_dot}},
+    ReportFormat{{{"sqlite", "a database for queries of your own", true}, to_sqlite},
+                 {.times = true}},
+    ReportFormat{{{"html", "one interactive page", true}, write_page},
+                 {.times = true, .source = true}},
+    ReportFormat{{{"perfetto", "each call on a time axis"}, to_perfetto},
+                 {.timeline = TimelineUse::required}},
+    ReportFormat{{{"gdb", "breakpoints on each step"}, to_gdb}, {.entries = true}},
+    ReportFormat{{{"dispatch", "as TORCH_SHOW_DISPATCH_TRACE prints it"}, to_dispatch_trace}},
+};
 
 }  // namespace
 
-MergeOptions merge_options(ReportFormat format, const ReportTextOptions& options, bool timeline) {
+std::span<const ReportFormat> report_formats() {
+  return kFormats;
+}
+
+const ReportFormat& report_format(std::string_view name) {
+  return format_named(kFormats, name);
+}
+
+MergeOptions merge_options(const ReportFormat& format, const ReportTextOptions& options,
+                           bool timeline) {
   return {.all = options.all,
-          .times = options.times || needs_times(format),
-          .timeline = needs_timeline(format) || (timeline && shows_timeline(format)),
-          .entries = format == ReportFormat::gdb};
+          .times = options.times || format.parts.times,
+          .timeline = format.needs_timeline() || (timeline && format.shows_timeline()),
+          .entries = format.parts.entries};
 }
 
-bool shows_timeline(ReportFormat format) {
-  return needs_timeline(format) || format == ReportFormat::speedscope;
-}
-
-bool needs_timeline(ReportFormat format) {
-  return format == ReportFormat::perfetto;
-}
-
-bool is_binary(ReportFormat format) {
-  return format == ReportFormat::sqlite || format == ReportFormat::html;
-}
-
-void render(const Trace& trace, const Index* index, ReportFormat format,
-            const ReportTextOptions& options, OutputSink& sink) {
-  render(merge(trace, index, merge_options(format, options, has_timeline(trace))), format, options,
-         {}, sink);
-}
-
-void render(const Report& report, ReportFormat format, const ReportTextOptions& options,
-            const PageOptions& page, OutputSink& sink) {
-  switch (format) {
-    case ReportFormat::text:
-      to_text(report, options, sink);
-      break;
-    case ReportFormat::summary:
-      to_summary(report, options, sink);
-      break;
-    case ReportFormat::json:
-      to_json(report, sink);
-      break;
-    case ReportFormat::csv:
-      to_csv(report, sink);
-      break;
-    case ReportFormat::folded:
-      to_folded(report, sink);
-      break;
-    case ReportFormat::speedscope:
-      to_speedscope(report, sink);
-      break;
-    case ReportFormat::dot:
-      to_dot(report, sink);
-      break;
-    case ReportFormat::sqlite:
-      to_sqlite(report, sink);
-      break;
-    case ReportFormat::html:
-      to_html_page(report, page, options.findings, sink);
-      break;
-    case ReportFormat::perfetto: {
-      PerfettoWriter writer(sink);
-      writer.add(report);
-      writer.finish();
-      break;
-    }
-    case ReportFormat::gdb:
-      to_gdb(report, sink);
-      break;
-    case ReportFormat::dispatch:
-      to_dispatch_trace(report, sink);
-      break;
-  }
+void render(const Trace& trace, const Index* index, const ReportFormat& format,
+            const FormatOptions& options, OutputSink& sink) {
+  const MergeOptions parts = merge_options(format, options.text, has_timeline(trace));
+  format.write(merge(trace, index, parts), options, sink);
 }
 
 }  // namespace optrace

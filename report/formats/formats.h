@@ -1,10 +1,12 @@
 #pragma once
 
-#include <array>
-#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
 
 #include "indexer/store/index_store.h"
 #include "platform/files/output_sink.h"
+#include "present/format.h"
 #include "report/formats/html/html_page.h"
 #include "report/lines/text_options.h"
 #include "report/merge/merge.h"
@@ -13,50 +15,48 @@
 
 namespace optrace {
 
-enum class ReportFormat {
-  text,
-  summary,
-  json,
-  csv,
-  folded,
-  speedscope,
-  dot,
-  sqlite,
-  html,
-  perfetto,
-  gdb,
-  dispatch
+/// Whether a format shows the calls one by one (MergeOptions::timeline).
+enum class TimelineUse : std::uint8_t {
+  none,
+  if_recorded,
+  required,  ///< It shows nothing else.
 };
 
-/// The names of the formats for the user, in the order of the enum.
-inline constexpr std::array<const char*, 12> kReportFormats = {
-    "text", "summary", "json", "csv",      "folded", "speedscope",
-    "dot",  "sqlite",  "html", "perfetto", "gdb",    "dispatch"};
+/// What a format shows of a report besides its frames.
+struct ReportParts {
+  bool times = false;                        ///< MergeOptions::times.
+  bool entries = false;                      ///< MergeOptions::entries.
+  TimelineUse timeline = TimelineUse::none;  ///< MergeOptions::timeline.
+  bool source = false;                       ///< Lines of source files (FormatOptions::page).
+};
 
-inline const char* name_of(ReportFormat format) {
-  return kReportFormats[static_cast<std::size_t>(format)];
-}
+/// The options of all formats.
+struct FormatOptions {
+  ReportTextOptions text{};
+  PageOptions page{};
+};
+
+/// A format of `optrace report`. A report that is written must have the parts.
+struct ReportFormat : Format<Report, FormatOptions> {
+  ReportParts parts{};
+
+  bool shows_timeline() const { return parts.timeline != TimelineUse::none; }
+  bool needs_timeline() const { return parts.timeline == TimelineUse::required; }
+};
+
+/// The formats, in the order of the help.
+std::span<const ReportFormat> report_formats();
+
+/// Returns the format with a name, which must exist.
+const ReportFormat& report_format(std::string_view name);
 
 /// Returns the parts of the report that the format needs. `timeline`: the trace has one.
-MergeOptions merge_options(ReportFormat format, const ReportTextOptions& options, bool timeline);
-
-/// Returns true if the format shows the calls one by one, if the trace has them
-/// (MergeOptions::timeline).
-bool shows_timeline(ReportFormat format);
-
-/// Returns true if the format shows nothing else.
-bool needs_timeline(ReportFormat format);
-
-/// Returns true if the format is for other programs than a terminal: a database, a page.
-bool is_binary(ReportFormat format);
+MergeOptions merge_options(const ReportFormat& format, const ReportTextOptions& options,
+                           bool timeline);
 
 /// Writes the report of `trace` in a format. `index` may be null. Throws Error(usage) if the trace
 /// or the index is corrupt.
-void render(const Trace& trace, const Index* index, ReportFormat format,
-            const ReportTextOptions& options, OutputSink& sink);
-
-/// Writes a report in a format.
-void render(const Report& report, ReportFormat format, const ReportTextOptions& options,
-            const PageOptions& page, OutputSink& sink);
+void render(const Trace& trace, const Index* index, const ReportFormat& format,
+            const FormatOptions& options, OutputSink& sink);
 
 }  // namespace optrace

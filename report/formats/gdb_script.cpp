@@ -1,5 +1,3 @@
-#include "report/formats/gdb_script.h"
-
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -11,6 +9,7 @@
 #include "platform/text/json_writer.h"
 #include "platform/text/printable_text.h"
 #include "present/line_text.h"
+#include "report/formats/writers.h"
 #include "report/model/frame_name.h"
 #include "report/model/walk_frames.h"
 
@@ -155,7 +154,7 @@ std::map<std::uint32_t, std::size_t> numbers_of_modules(const Report& report,
 
 }  // namespace
 
-void to_gdb(const Report& report, OutputSink& sink) {
+void to_gdb(const Report& report, const FormatOptions&, OutputSink& sink) {
   // NOLINTNEXTLINE(bugprone-unchecked-optional-access): value() throws without entries.
   const FunctionEntries& entries = report.entries.value();
   sink.write(kBegin);

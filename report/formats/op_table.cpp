@@ -1,9 +1,8 @@
-#include "report/formats/op_table.h"
-
 #include <string>
 #include <string_view>
 
 #include "platform/text/printable_text.h"
+#include "report/formats/writers.h"
 #include "report/summary/op_usage.h"
 
 namespace optrace {
@@ -21,7 +20,7 @@ std::string csv_field(std::string_view text) {
 
 }  // namespace
 
-void to_csv(const Report& report, OutputSink& sink) {
+void to_csv(const Report& report, const FormatOptions&, OutputSink& sink) {
   sink.write("op,calls,total_ns,own_ns\n");
   for (const OpUsage& usage : op_usage(report))
     sink.print("{},{},{},{}\n", csv_field(usage.op), usage.calls, usage.total, usage.own);

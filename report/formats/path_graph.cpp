@@ -1,5 +1,3 @@
-#include "report/formats/path_graph.h"
-
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +12,7 @@
 
 #include "present/dot_text.h"
 #include "present/line_text.h"
+#include "report/formats/writers.h"
 #include "report/model/frame_name.h"
 #include "report/model/walk_frames.h"
 
@@ -66,7 +65,7 @@ PathGraph graph_of(const Report& report) {
 
 }  // namespace
 
-void to_dot(const Report& report, OutputSink& sink) {
+void to_dot(const Report& report, const FormatOptions&, OutputSink& sink) {
   const PathGraph graph = graph_of(report);
   sink.write(
       "digraph calls {\n"

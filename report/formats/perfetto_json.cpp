@@ -16,6 +16,7 @@
 #include "present/line_text.h"
 #include "pytorch/values/values_json.h"
 #include "report/formats/perfetto.h"
+#include "report/formats/writers.h"
 #include "report/model/frame_name.h"
 #include "report/model/walk_frames.h"
 
@@ -274,6 +275,12 @@ void PerfettoWriter::add(const Report& report) {
 void PerfettoWriter::finish() {
   if (!begun_) begin(0);
   sink_.write("\n]}\n");
+}
+
+void to_perfetto(const Report& report, const FormatOptions&, OutputSink& sink) {
+  PerfettoWriter writer(sink);
+  writer.add(report);
+  writer.finish();
 }
 
 }  // namespace optrace

@@ -1,5 +1,3 @@
-#include "report/formats/report_sqlite.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +14,7 @@
 #include "platform/text/json_fields.h"
 #include "platform/text/printable_text.h"
 #include "present/sqlite_database.h"
+#include "report/formats/writers.h"
 #include "report/json/detail_json.h"
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
@@ -427,7 +426,7 @@ class DatabaseWriter {
 
 }  // namespace
 
-void to_sqlite(const Report& report, OutputSink& sink) {
+void to_sqlite(const Report& report, const FormatOptions&, OutputSink& sink) {
   DatabaseWriter().write(report, sink);
 }
 

@@ -1,5 +1,3 @@
-#include "report/formats/report_text.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -16,6 +14,8 @@
 #include "present/line_text.h"
 #include "present/terminal_text.h"
 #include "pytorch/symbols/symbol_name.h"
+#include "report/formats/formats.h"
+#include "report/formats/writers.h"
 #include "report/lines/failures.h"
 #include "report/lines/frame_line.h"
 #include "report/lines/line_layout.h"
@@ -212,8 +212,8 @@ class ReportTextWriter {
 
 }  // namespace
 
-void to_text(const Report& report, const ReportTextOptions& options, OutputSink& sink) {
-  ReportTextWriter(report, options, sink).write();
+void to_text(const Report& report, const FormatOptions& options, OutputSink& sink) {
+  ReportTextWriter(report, options.text, sink).write();
 }
 
 }  // namespace optrace

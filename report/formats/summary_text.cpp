@@ -1,5 +1,3 @@
-#include "report/formats/summary_text.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +14,8 @@
 #include "present/readable_numbers.h"
 #include "report/compiled/fused_kernels.h"
 #include "report/findings/findings.h"
+#include "report/formats/formats.h"
+#include "report/formats/writers.h"
 #include "report/lines/compilation_text.h"
 #include "report/lines/report_header.h"
 #include "report/lines/suggested_commands.h"
@@ -331,8 +331,8 @@ class SummaryWriter {
 
 }  // namespace
 
-void to_summary(const Report& report, const ReportTextOptions& options, OutputSink& sink) {
-  SummaryWriter(report, options, sink).write();
+void to_summary(const Report& report, const FormatOptions& options, OutputSink& sink) {
+  SummaryWriter(report, options.text, sink).write();
 }
 
 }  // namespace optrace

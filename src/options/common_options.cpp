@@ -33,6 +33,17 @@ OptionRow probes_row(std::string& probes) {
           {.allowed = OneOf{{"jump", "int3"}}, .usual = probes}};
 }
 
+OptionRow format_row(OptionTarget target, const std::vector<FormatName>& formats, std::string usual,
+                     std::string help) {
+  OneOf names;
+  for (const FormatName& format : formats) names.values.emplace(format.name);
+  return {"--format",
+          "FORMAT",
+          std::move(help),
+          std::move(target),
+          {.allowed = std::move(names), .usual = std::move(usual)}};
+}
+
 OptionRow format_row(std::string& format, std::set<std::string> values, std::string help) {
   return {"--format",
           "FORMAT",

@@ -4,7 +4,9 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "present/format.h"
 #include "src/command_line/option_row.h"
 #include "src/terminal/terminal.h"
 #include "tracer/collect/memory_budget.h"
@@ -33,6 +35,10 @@ OptionRow python_row(std::string& python, std::string help = "The Python that ha
 
 /// --probes jump|int3.
 OptionRow probes_row(std::string& probes);
+
+/// --format, whose values are these names. `usual`: what the help shows as the format without it.
+OptionRow format_row(OptionTarget target, const std::vector<FormatName>& formats, std::string usual,
+                     std::string help);
 
 /// --format, which has these values.
 OptionRow format_row(std::string& format, std::set<std::string> values, std::string help);

@@ -48,14 +48,15 @@ OPTRACE_READER(trace) {
   const fuzz::InputFile file(file_of({data, size}));
   fuzz::refuses_or_reads([&] {
     const Trace trace = read_trace(file.path());
-    for (std::size_t i = 0; i < kReportFormats.size(); ++i) {
-      const auto format = static_cast<ReportFormat>(i);
-      if (needs_timeline(format) && !has_timeline(trace)) continue;
-      ReportTextOptions options;
-      options.all = options.times = options.why = options.tensors = format != ReportFormat::text;
+    for (const ReportFormat& format : report_formats()) {
+      if (format.needs_timeline() && !has_timeline(trace)) continue;
+      FormatOptions options;
+      ReportTextOptions& text_options = options.text;
+      text_options.all = text_options.times = text_options.why = text_options.tensors =
+          format.name != "text";
       const std::string text =
           written([&](OutputSink& sink) { render(trace, nullptr, format, options, sink); });
-      if (!is_binary(format)) fuzz::use_text(text);
+      if (!format.is_binary) fuzz::use_text(text);
     }
     if (auto journal = read_tensor_journal(trace)) {
       TensorsAnswer answer;
@@ -70,8 +71,8 @@ OPTRACE_READER(trace) {
     again.add(merged);
     // Further merging has no effect, and the result can be read.
     if (again.take().paths.size() != merged.paths.size()) std::abort();
-    fuzz::use_text(
-        written([&](OutputSink& sink) { render(merged, nullptr, ReportFormat::json, {}, sink); }));
+    fuzz::use_text(written(
+        [&](OutputSink& sink) { render(merged, nullptr, report_format("json"), {}, sink); }));
   });
   return 0;
 }

@@ -1,6 +1,5 @@
 #include "src/commands/reports/report_command.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdio>
 #include <functional>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "platform/error.h"
 #include "platform/files/output_file.h"
@@ -18,6 +18,7 @@
 #include "platform/process/interrupt.h"
 #include "platform/text/json_fields.h"
 #include "platform/text/printable_text.h"
+#include "present/wrapped_text.h"
 #include "report/formats/perfetto.h"
 #include "report/merge/merge.h"
 #include "report/merge/timeline.h"
@@ -71,7 +72,7 @@ void write_text(const OutputTarget& target, const Render& render_to,
 }
 
 void write_format(const OutputOptions& options, ReportStream stream, const Render& render_to) {
-  if (is_binary(options.format())) {
+  if (options.format().is_binary) {
     write_binary(options, render_to);
   } else if (!options.file.empty()) {
     OutputFile file(options.file);
@@ -100,34 +101,34 @@ void write_report(const Report& report, const OutputOptions& options, ReportStre
     browse_report(report, options);
     return;
   }
-  ReportTextOptions tree = options.tree;
-  PageOptions page;
-  if (options.format() == ReportFormat::html)
-    page = page_options(report, tree.trace_files, options.page_source);
+  const ReportFormat& format = options.format();
+  FormatOptions shown{.text = options.tree};
+  if (format.parts.source)
+    shown.page = page_options(report, shown.text.trace_files, options.page_source);
   write_format(options, stream, [&](const OutputTarget& target, OutputSink& sink) {
-    tree.width = target.width;
-    tree.style = style_for(options.terminal, target, find_in(LocalSources(report)));
-    render(report, options.format(), tree, page, sink);
+    shown.text.width = target.width;
+    shown.text.style = style_for(options.terminal, target, find_in(LocalSources(report)));
+    format.write(report, shown, sink);
   });
 }
 
 /// Throws Error(usage) if the report would be written to a stream that must not have its format.
 void require_format(const OutputOptions& options, ReportStream stream) {
-  if (!options.file.empty() || !is_binary(options.format())) return;
+  if (!options.file.empty() || !options.format().is_binary) return;
   if (stream == ReportStream::output && !standard_output().terminal) return;
   throw Error(
       ExitStatus::usage,
-      fmt::format("--format {} is for a file; it is not written to {}", name_of(options.format()),
+      fmt::format("--format {} is for a file; it is not written to {}", options.format().name,
                   stream == ReportStream::output ? "a terminal" : "standard error"),
       "Name a file with -o FILE.");
 }
 
 /// Throws Error(usage) if -i can't be followed.
 void require_browser(const OutputOptions& options) {
-  if (options.asked_format || !options.file.empty())
+  if (options.asked_format != nullptr || !options.file.empty())
     throw Error(ExitStatus::usage,
                 fmt::format("-i shows the tree on the terminal, and {} asks for another output",
-                            options.asked_format ? "--format" : "-o"),
+                            options.asked_format != nullptr ? "--format" : "-o"),
                 "Omit one of the two.");
   require_terminal();
 }
@@ -189,27 +190,20 @@ OptionRow frame_selection_rows(FrameSelection& selection) {
 }
 
 OptionRow report_format_row(OutputOptions& options, std::string usual) {
+  constexpr std::size_t kHelpColumns = 58;
   const auto take_format = [&options](const std::string& name) {
-    const auto* const found = std::ranges::find(kReportFormats, name);
-    options.asked_format = static_cast<ReportFormat>(found - kReportFormats.begin());
+    options.asked_format = &report_format(name);
   };
-  return {"--format",
-          "FORMAT",
-          "text (the tree), summary (one screen about a program),\njson (schema optrace.report/1), "
-          "csv (the ops), folded or\nspeedscope (flame graphs), dot (the calls as a graph),\n"
-          "sqlite (a database for queries of your own), html (one\ninteractive page), "
-          "perfetto (each call on a time axis), gdb\n(breakpoints on each step), dispatch (as\n"
-          "TORCH_SHOW_DISPATCH_TRACE prints it)",
-          take_format,
-          {.allowed = OneOf{{kReportFormats.begin(), kReportFormats.end()}},
-           .usual = std::move(usual)}};
+  const std::vector<FormatName> formats = names_of(report_formats());
+  return format_row(
+      take_format, formats, std::move(usual),
+      fmt::format("{}", fmt::join(wrapped(list_of(formats, ", "), kHelpColumns), "\n")));
 }
 
 }  // namespace
 
 OptionRow output_rows(OutputOptions& options) {
-  return output_rows(options,
-                     std::string(kReportFormats[static_cast<std::size_t>(options.usual_format)]));
+  return output_rows(options, std::string(options.usual_format->name));
 }
 
 OptionRow output_rows(OutputOptions& options, std::string usual_format) {
@@ -260,7 +254,7 @@ void require_other_file(const std::string& file, const OutputOptions& options) {
 
 void write_report(std::span<const Trace> traces, const OutputOptions& options,
                   ReportStream stream) {
-  if (needs_timeline(options.format())) {
+  if (options.format().needs_timeline()) {
     const auto take = [&](std::size_t i) -> const Trace& { return traces[i]; };
     write_timelines(traces.size(), take, options, stream);
     return;
@@ -281,14 +275,14 @@ struct ReportCommandOptions {
 Report report_of_files(ReportCommandOptions& options) {
   const std::vector<std::string>& files = options.traces;
   const TraceParts parts =
-      shows_timeline(options.output.format()) ? TraceParts::all : TraceParts::without_events;
+      options.output.format().shows_timeline() ? TraceParts::all : TraceParts::without_events;
   // Its memory is free for what writes the report.
   const Trace trace = files.size() == 1 ? read_trace(files[0], parts) : merge_trace_files(files);
   if (options.output.tree.tensors && !has_tensor_journal(trace)) {
     throw Error(ExitStatus::usage, "the trace does not have where its tensors are",
                 "Give one trace that was made with --tensors: a merged one has not, either.");
   }
-  if (text_at(trace.meta, "op").empty()) options.output.usual_format = ReportFormat::summary;
+  if (text_at(trace.meta, "op").empty()) options.output.usual_format = &report_format("summary");
   return report_of(trace, options.output);
 }
 
@@ -296,7 +290,8 @@ void run(ReportCommandOptions& options) {
   const InterruptGuard guard;  // Also of the file that is made on trial.
   require_output(options.output);
   const std::vector<std::string>& files = options.traces;
-  if (const auto format = options.output.asked_format; format && needs_timeline(*format)) {
+  if (const auto* const format = options.output.asked_format;
+      format != nullptr && format->needs_timeline()) {
     const auto take = [&](std::size_t i) { return read_trace(files[i]); };
     write_timelines(files.size(), take, options.output, ReportStream::output);
     return;

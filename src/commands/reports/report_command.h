@@ -1,12 +1,11 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
 #include <span>
 #include <string>
 
 #include "report/formats/formats.h"
-#include "report/formats/report_text.h"
+#include "report/lines/text_options.h"
 #include "report/model/frame_selection.h"
 #include "src/command_line/option_row.h"
 #include "src/terminal/terminal.h"
@@ -16,19 +15,20 @@ namespace optrace {
 
 /// The user's output options, the same for every command that writes a report.
 struct OutputOptions {
-  std::optional<ReportFormat> asked_format{};      ///< The value of --format.
-  ReportFormat usual_format = ReportFormat::text;  ///< Without --format.
-  std::filesystem::path file{};                    ///< Empty: standard output.
-  FrameSelection selection{};                      ///< Of `optrace report`.
+  const ReportFormat* asked_format = nullptr;                 ///< The value of --format.
+  const ReportFormat* usual_format = &report_format("text");  ///< Without --format.
+  std::filesystem::path file{};                               ///< Empty: standard output.
+  FrameSelection selection{};                                 ///< Of `optrace report`.
   ReportTextOptions tree{};  ///< Style and width are set for the target, when it is known.
   bool page_source = true;   ///< The page shows lines of source files.
   TerminalOptions terminal{};
   bool interactive = false;  ///< -i: show the tree in the terminal.
 
   /// Returns the format to write. Options that only the tree has ask for the tree.
-  ReportFormat format() const {
+  const ReportFormat& format() const {
     const bool as_tree = tree.all || tree.why || tree.times || tree.tensors;
-    return asked_format.value_or(as_tree ? ReportFormat::text : usual_format);
+    if (asked_format != nullptr) return *asked_format;
+    return as_tree ? report_format("text") : *usual_format;
   }
 };
 

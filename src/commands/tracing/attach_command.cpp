@@ -27,7 +27,7 @@ namespace {
 
 struct AttachOptions {
   AttachRequest request;
-  OutputOptions output{.usual_format = ReportFormat::summary};
+  OutputOptions output{.usual_format = &report_format("summary")};
   std::string trace_file;
   double duration = 0;  // Seconds; 0: no limit.
   double timeout = 10;
@@ -69,7 +69,7 @@ void run(AttachOptions& options) {
   request.returns_per_site = options.decisions.returns_per_site();
   if (options.duration > 0) request.duration = std::chrono::duration<double>(options.duration);
   request.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout * 1000));
-  if (needs_timeline(options.output.format())) request.collector.timeline = true;
+  if (options.output.format().needs_timeline()) request.collector.timeline = true;
   require_selection(request.collector.selection);
   require_other_file(options.trace_file, options.output);
   if (!options.trace_file.empty()) const OutputFile trial(options.trace_file);

@@ -221,8 +221,8 @@ void run_op(OpOptions& options) {
   require_output(options.output);
   require_writable(options.trace_file);
   require_other_file(options.trace_file, options.output);
-  if (needs_timeline(options.output.format())) options.timeline = true;
-  if (options.timeline && options.trace_file.empty() && !shows_timeline(options.output.format())) {
+  if (options.output.format().needs_timeline()) options.timeline = true;
+  if (options.timeline && options.trace_file.empty() && !options.output.format().shows_timeline()) {
     throw Error(ExitStatus::usage,
                 "--timeline keeps every call in the trace, and no trace is saved",
                 "Also name a file with --trace FILE.");

@@ -45,7 +45,7 @@ namespace optrace {
 namespace {
 
 struct RunOptions {
-  OutputOptions output{.usual_format = ReportFormat::summary};
+  OutputOptions output{.usual_format = &report_format("summary")};
   ProgramRequest request;
   DryRunOptions dry_run;
   std::string trace_file;
@@ -321,7 +321,7 @@ void run(RunOptions& options) {
   if (!options.output.file.empty())
     options.output.file = TraceFiles(options.output.file).for_us(rank);
   require_output(options.output, ReportStream::error);
-  if (needs_timeline(options.output.format())) options.request.collector.timeline = true;
+  if (options.output.format().needs_timeline()) options.request.collector.timeline = true;
   ProgramResult result;
   try {
     result = run_traced(options, python);

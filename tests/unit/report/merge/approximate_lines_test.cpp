@@ -18,7 +18,7 @@
 #include "pytorch/symbols/symbol_key.h"
 #include "report/check/check.h"
 #include "report/check/formats/check_output.h"
-#include "report/formats/report_sqlite.h"
+#include "report/formats/writers.h"
 #include "report/model/frame_name.h"
 #include "tests/unit/index_file.h"
 #include "tests/unit/report/written_report.h"
@@ -295,7 +295,7 @@ TEST_CASE("a report without states has one for all lines of native frames", "[li
 TEST_CASE("the database has the state of each line", "[lines]") {
   const SmallIndex index;
   const Report report = report_with(index);
-  const std::string database = written([&](OutputSink& sink) { to_sqlite(report, sink); });
+  const std::string database = written([&](OutputSink& sink) { to_sqlite(report, {}, sink); });
   const auto lines_of = [&](const std::string& name) {
     return first_row(database, ("SELECT line, line_exact, line_first, line_last, call_line, "
                                 "call_line_exact, call_line_first, call_line_last FROM frames "
