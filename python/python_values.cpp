@@ -49,7 +49,7 @@ py::object source_of(const Frame& frame) {
   py::dict made;
   // Adds whether a line is exact, and its bounds if there are some.
   const auto state = [&made](const char* exact, const char* interval, bool known,
-                             const std::optional<LineBounds>& approximate) {
+                             const std::optional<LineInterval>& approximate) {
     made[exact] = known ? py::object(py::bool_(!approximate)) : py::object(py::none());
     if (known && approximate && approximate->first != 0) {
       py::list bounds;

@@ -1,10 +1,14 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
+
+#include "pytorch/source/line_interval.h"
 
 namespace optrace {
 
@@ -34,13 +38,10 @@ enum class RegistrationKind : std::uint8_t {
   stub,         ///< REGISTER_DISPATCH and similar macros; the name is the stub's symbol.
 };
 
-/// The lines among which a line lies that is not known exactly: both included, from 1; both 0 if no
-/// bound is known.
-struct LineInterval {
-  std::uint32_t first = 0;
-  std::uint32_t last = 0;
-  auto operator<=>(const LineInterval&) const = default;
-};
+/// The order in which an index is written.
+inline auto operator<=>(const LineInterval& left, const LineInterval& right) {
+  return std::tie(left.first, left.last) <=> std::tie(right.first, right.last);
+}
 
 /// A place in the source that a wheel's code tells about itself (platform/elf/source_anchors.h): a
 /// line, and what distinguishes its anchor from others of the file in any version of PyTorch.

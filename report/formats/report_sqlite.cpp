@@ -222,8 +222,8 @@ class DatabaseWriter {
   void add_frame(std::int64_t id, const PlacedFrame& placed) {
     const Frame& frame = *placed.frame;
     const FrameSource source = frame.source.value_or(FrameSource());
-    const LineBounds bounds = source.approximate.value_or(LineBounds());
-    const LineBounds call_bounds = source.call_approximate.value_or(LineBounds());
+    const LineInterval bounds = source.approximate.value_or(LineInterval());
+    const LineInterval call_bounds = source.call_approximate.value_or(LineInterval());
     const FrameTime time = frame.time.value_or(FrameTime());
     const FrameTime::Range range = time.range.value_or(FrameTime::Range());
     const std::vector<std::uint64_t>& processes = frame.detail->processes.processes;

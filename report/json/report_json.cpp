@@ -119,7 +119,7 @@ class JsonWriter {
 
   // Writes whether a line is exact, and its bounds if there are some.
   void state(std::string_view exact, std::string_view interval, bool known,
-             const std::optional<LineBounds>& approximate) {
+             const std::optional<LineInterval>& approximate) {
     key(exact, known ? nlohmann::json(!approximate) : nlohmann::json());
     if (known && approximate && approximate->first != 0)
       key(interval, nlohmann::json::array({approximate->first, approximate->last}));

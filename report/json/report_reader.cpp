@@ -98,15 +98,15 @@ std::optional<FrameTime> time_in(const Json& detail) {
 
 /// Returns the state of a line: `exact` and `interval` are the keys of the frame's source that
 /// describe it. Files of older versions have neither; `otherwise` is for those.
-std::optional<LineBounds> approximation_in(const Json& source, const char* exact,
-                                           const char* interval, bool otherwise) {
+std::optional<LineInterval> approximation_in(const Json& source, const char* exact,
+                                             const char* interval, bool otherwise) {
   const Json& known = value_at(source, exact);
   if (!known.is_null() && !known.is_boolean()) throw unlike(exact, "true or false");
   if (known.is_null() ? otherwise : known.get<bool>()) return std::nullopt;
   const Json& bounds = value_at(source, interval);
-  if (bounds.is_null()) return LineBounds();
+  if (bounds.is_null()) return LineInterval();
   if (!bounds.is_array() || bounds.size() != 2) throw unlike(interval, "a list of two lines");
-  LineBounds read;
+  LineInterval read;
   for (const auto& [line, value] :
        {std::pair(&read.first, &bounds[0]), std::pair(&read.last, &bounds[1])}) {
     if (!value->is_number_unsigned() ||

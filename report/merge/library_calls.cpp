@@ -174,7 +174,7 @@ void set_call_line(const std::vector<SourceLocation>& lines, const TracedFunctio
   // It is one of several lines, so it is exact only if all of them are.
   for (const SourceLocation& line : lines)
     if (!source.call_approximate && functions.approximation_of(line))
-      source.call_approximate = LineBounds();
+      source.call_approximate = LineInterval();
 }
 
 }  // namespace optrace

@@ -106,12 +106,11 @@ FrameSource TracedFunctions::source_at(const SourceLocation& location) const {
   return source;
 }
 
-std::optional<LineBounds> TracedFunctions::approximation_of(const SourceLocation& location) const {
+std::optional<LineInterval> TracedFunctions::approximation_of(
+    const SourceLocation& location) const {
   if (location.line == 0) return std::nullopt;
   // The bounds are lines of the index's torch.
-  if (!of_torch_) return LineBounds();
-  if (!location.approximate) return std::nullopt;
-  return LineBounds{location.approximate->first, location.approximate->last};
+  return of_torch_ ? location.approximate : LineInterval();
 }
 
 std::optional<std::string> TracedFunctions::op_of(std::string_view unambiguous_name) const {

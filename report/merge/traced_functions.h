@@ -57,7 +57,7 @@ class TracedFunctions {
 
   /// Returns the state of a line of the index: nothing if it is exact for the traced torch, or
   /// unknown.
-  std::optional<LineBounds> approximation_of(const SourceLocation& location) const;
+  std::optional<LineInterval> approximation_of(const SourceLocation& location) const;
 
   const GeneratedCode& generated_code() const { return generated_; }
   DebugLines& debug_lines() { return debug_lines_; }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "pytorch/functions/layer.h"
+#include "pytorch/source/line_interval.h"
 #include "report/model/detail.h"
 #include "report/model/shared.h"
 
@@ -27,16 +28,6 @@ inline bool operator==(const CallRange& left, const CallRange& right) {
          left.end_column == right.end_column;
 }
 
-/// The lines among which an approximate line lies: both included, from 1; both 0 if no bound is
-/// known.
-struct LineBounds {
-  std::uint32_t first = 0;
-  std::uint32_t last = 0;
-};
-inline bool operator==(const LineBounds& left, const LineBounds& right) {
-  return left.first == right.first && left.last == right.last;
-}
-
 /// The definition of a frame's function, and the place where its parent calls it. Either may be
 /// unknown: a library's function has no file in PyTorch's source, but has a line that calls it.
 struct FrameSource {
@@ -44,9 +35,9 @@ struct FrameSource {
   std::uint32_t line = 0;  ///< From 1; 0 if it is unknown.
   std::optional<std::uint32_t> call_line;  ///< Line of the call, in the parent's file.
   std::string url;  ///< GitHub link to the definition; empty for generated code.
-  std::optional<CallRange> call_range{};         ///< Set only if the parent is a Python frame.
-  std::optional<LineBounds> approximate{};       ///< Of the line; nothing if it is exact.
-  std::optional<LineBounds> call_approximate{};  ///< Same, of the line of the call.
+  std::optional<CallRange> call_range{};           ///< Set only if the parent is a Python frame.
+  std::optional<LineInterval> approximate{};       ///< Of the line; nothing if it is exact.
+  std::optional<LineInterval> call_approximate{};  ///< Same, of the line of the call.
   /// The definition comes from the library's debug info, and thus is exact. The lines at which its
   /// native code calls others do, too.
   bool debug_info = false;

@@ -73,18 +73,18 @@ struct Row : PageRow {
       : PageRow(row),
         source(source_of(row.frame)),
         call_line(source.call_line.value_or(0)),
-        bounds(source.approximate.value_or(LineBounds())),
-        call_bounds(source.call_approximate.value_or(LineBounds())),
+        bounds(source.approximate.value_or(LineInterval())),
+        call_bounds(source.call_approximate.value_or(LineInterval())),
         range(row.frame->time && row.frame->time->range ? *row.frame->time->range
                                                         : FrameTime::Range()),
         plain(!row.frame->detail) {}
 
   const FrameSource& source;
   std::uint32_t call_line;
-  LineBounds bounds;       // 0 if the line is exact or the bounds are unknown.
-  LineBounds call_bounds;  // Same, of the line of the call.
-  FrameTime::Range range;  // 0 if unknown.
-  bool plain;              // The frame has no detail, as most have.
+  LineInterval bounds;       // 0 if the line is exact or the bounds are unknown.
+  LineInterval call_bounds;  // Same, of the line of the call.
+  FrameTime::Range range;    // 0 if unknown.
+  bool plain;                // The frame has no detail, as most have.
 };
 
 struct Column {

@@ -156,8 +156,8 @@ TEST_CASE("a page has the state of each line", "[page][lines]") {
   FrameSource& source = report.roots[0].children[0].source.edit();
   source.file = "aten/src/ATen/native/Add.cpp";
   source.line = 9;
-  source.approximate = LineBounds{8, 12};
-  source.call_approximate = LineBounds();
+  source.approximate = LineInterval{8, 12};
+  source.call_approximate = LineInterval();
   const Json frames = data_of(to_html_page(report, {}, {}))["frames"];
   CHECK(frames["approximate"] == Json({0, 3, 0}));
   CHECK(frames["line_first"] == Json({0, 8, 0}));

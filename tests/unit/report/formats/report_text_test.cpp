@@ -120,7 +120,7 @@ TEST_CASE("what to try next has the options that were given", "[report_text]") {
 TEST_CASE("lines of another version are marked, Python's own are not", "[report_text]") {
   Report report = conv2d_report();
   report.source_of_torch = report.source_exact = false;
-  report.roots[0].children[0].source.edit().approximate = optrace::LineBounds();
+  report.roots[0].children[0].source.edit().approximate = optrace::LineInterval();
   const std::string text = to_text(report, {});
   CHECK_THAT(text, Contains("Operators_2.cpp:~10"));
   CHECK_THAT(text, Contains("torch/nn/modules/conv.py:553"));
@@ -135,10 +135,10 @@ TEST_CASE("lines from debug info are not marked", "[report_text]") {
   FrameSource& source = call.children[0].source.edit();
   source = FrameSource{"/home/me/conv.cpp", 17, 12U, ""};
   source.debug_info = true;
-  source.call_approximate = optrace::LineBounds();
+  source.call_approximate = optrace::LineInterval();
   FrameSource& called = call.children[0].children[0].source.edit();
   called = FrameSource{"aten/x.cpp", 5, 21U, ""};
-  called.approximate = optrace::LineBounds();
+  called.approximate = optrace::LineInterval();
   call.children[0].detail.edit().inlined = true;
   const std::string text = to_text(report, {});
   CHECK_THAT(text, Contains("conv2d  inlined"));

@@ -189,12 +189,12 @@ TEST_CASE("each line of a report has its own state", "[lines]") {
   CHECK((wrapper.call_line == 2003U && !wrapper.call_approximate));
   const FrameSource& kernel = sources[3];
   CHECK(kernel.line == 40);
-  CHECK(kernel.approximate == LineBounds{38, 41});
+  CHECK(kernel.approximate == LineInterval{38, 41});
   CHECK((kernel.call_line == 3002U && !kernel.call_approximate));
   const FrameSource& helper = sources[4];
-  CHECK(helper.approximate == LineBounds{});
+  CHECK(helper.approximate == LineInterval{});
   CHECK(helper.call_line == 44U);
-  CHECK(helper.call_approximate == LineBounds{42, 50});
+  CHECK(helper.call_approximate == LineInterval{42, 50});
   const FrameSource& added = sources[5];
   CHECK(added.file == "aten/src/ATen/native/Roll.cpp");
   CHECK((added.line == 0 && added.call_line == 45U && !added.call_approximate));
@@ -209,7 +209,7 @@ TEST_CASE("one of several calls is exact only if all are", "[lines]") {
   const Report report = report_with(IndexFile(std::move(several)));
   const FrameSource helper = sources_of(report)[4];
   CHECK(helper.call_line == 43U);
-  CHECK(helper.call_approximate == LineBounds{});
+  CHECK(helper.call_approximate == LineInterval{});
 }
 
 TEST_CASE("all lines of an index of another torch are approximate, without bounds", "[lines]") {
@@ -218,8 +218,8 @@ TEST_CASE("all lines of an index of another torch are approximate, without bound
   CHECK_FALSE(report.source_of_torch);
   for (const FrameSource& source : sources_of(report)) {
     if (source.file == "/home/u/train.py") continue;
-    if (source.line != 0) CHECK(source.approximate == LineBounds{});
-    if (source.call_line != 12U) CHECK(source.call_approximate == LineBounds{});
+    if (source.line != 0) CHECK(source.approximate == LineInterval{});
+    if (source.call_line != 12U) CHECK(source.call_approximate == LineInterval{});
   }
   CHECK_THAT(to_text(report, {}),
              Contains("Operators_0.cpp:~2000") && Contains("not the traced version"));
@@ -286,10 +286,10 @@ TEST_CASE("a report without states has one for all lines of native frames", "[li
     CHECK((!source.approximate && !source.call_approximate));
   const std::vector<FrameSource> other = sources_with(false);
   CHECK_FALSE(other[0].approximate);
-  CHECK(other[1].approximate == LineBounds{});
+  CHECK(other[1].approximate == LineInterval{});
   CHECK_FALSE(other[1].call_approximate);  // A line of Python.
   CHECK_FALSE(other[2].approximate);       // It has no line.
-  CHECK(other[2].call_approximate == LineBounds{});
+  CHECK(other[2].call_approximate == LineInterval{});
 }
 
 TEST_CASE("the database has the state of each line", "[lines]") {
