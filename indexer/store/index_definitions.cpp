@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "indexer/store/index_state.h"
+#include "pytorch/source/cpu_capability.h"
 #include "pytorch/symbols/symbol_key.h"
 
 namespace optrace {
@@ -15,14 +16,7 @@ namespace {
 
 // Returns `Foo.cpp` for `aten/Foo.cpp.AVX2.cpp`: ATen compiles a copy per CPU capability.
 std::string_view source_name(std::string_view path) {
-  std::string_view name = path.substr(path.rfind('/') + 1);
-  for (const std::string_view capability :
-       {".DEFAULT.cpp", ".AVX2.cpp", ".AVX512.cpp", ".VSX.cpp", ".ZVECTOR.cpp", ".SVE256.cpp"}) {
-    if (name.ends_with(capability)) {
-      name.remove_suffix(capability.size());
-    }
-  }
-  return name;
+  return without_capability(path.substr(path.rfind('/') + 1));
 }
 
 // nvcc writes `_` for each character other than a letter or digit.

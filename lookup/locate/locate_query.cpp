@@ -10,6 +10,7 @@
 #include "platform/error.h"
 #include "platform/text/ascii_text.h"
 #include "platform/text/printable_text.h"
+#include "pytorch/source/cpu_capability.h"
 #include "pytorch/symbols/symbol_key.h"
 #include "pytorch/symbols/symbol_name.h"
 
@@ -200,7 +201,7 @@ NameQuery parse_cpp_name(std::string_view text) {
   query.components = components_of_qualified(qualified_name_of_demangled(name));
   // An index contains only one of the functions that are compiled for each CPU capability.
   for (std::size_t at = 0; at + 1 < query.components.size(); ++at)
-    if (is_cpu_capability(query.components[at])) query.components[at] = baseline_capability();
+    if (is_cpu_capability(query.components[at])) query.components[at] = kBaselineCapability;
   query.parameters = parameters_of(name);
   query.ops = ops_meant(query);
   if (query.components.empty() && query.ops.empty()) {

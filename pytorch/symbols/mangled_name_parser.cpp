@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "pytorch/symbols/symbol_key.h"
+#include "pytorch/source/cpu_capability.h"
 
 namespace optrace {
 namespace {
@@ -332,7 +332,7 @@ bool MangledNameParser::source_name() {
       name.starts_with("_GLOBAL_$N_")) {
     name = kAnonymousNamespace;
   } else if (is_namespace && is_cpu_capability(name)) {
-    name = baseline_capability();
+    name = kBaselineCapability;
   } else if (name.starts_with(kDeviceStub) && name.size() > kDeviceStub.size()) {
     name.remove_prefix(kDeviceStub.size());
   }

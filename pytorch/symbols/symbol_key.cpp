@@ -10,13 +10,6 @@
 namespace optrace {
 namespace {
 
-constexpr std::string_view kBaselineCapability = "DEFAULT";
-
-// The namespaces for which ATen compiles a source file several times (Codegen.cmake).
-// CPU_CAPABILITY is the macro for them, and the name itself where the build does not define it.
-constexpr std::array<std::string_view, 6> kCapabilities = {"AVX2",    "AVX512", "VSX",
-                                                           "ZVECTOR", "SVE256", "CPU_CAPABILITY"};
-
 constexpr std::array kBothScopes = {MangledNameParser::Scopes::open,
                                     MangledNameParser::Scopes::closed};
 
@@ -56,14 +49,6 @@ std::optional<Key> key_of_lambda(std::string_view mangled) {
 }
 
 }  // namespace
-
-bool is_cpu_capability(std::string_view name) {
-  return std::find(kCapabilities.begin(), kCapabilities.end(), name) != kCapabilities.end();
-}
-
-std::string_view baseline_capability() {
-  return kBaselineCapability;
-}
 
 std::string canonical_symbol(std::string_view mangled) {
   if (mangled.starts_with("_Z")) {

@@ -16,12 +16,6 @@ namespace optrace {
 /// function. A string that is not a mangled name is returned unchanged.
 std::string canonical_symbol(std::string_view mangled);
 
-/// Returns true for the namespaces of CPU capabilities that canonical_symbol unifies.
-bool is_cpu_capability(std::string_view name);
-
-/// Returns the namespace that canonical_symbol replaces them with: `DEFAULT`.
-std::string_view baseline_capability();
-
 /// Returns the key under which the index stores the one definition of a function template, or of a
 /// member of a class template, for all its instances. It consists of names only, such as
 /// `_ZN3c1019TypedOperatorHandle4callE` for every `c10::TypedOperatorHandle<...>::call(...)`.

@@ -24,6 +24,7 @@
 #include "pytorch/functions/probed_functions.h"
 #include "pytorch/functions/vendor_libraries.h"
 #include "pytorch/names/name_patterns.h"
+#include "pytorch/source/cpu_capability.h"
 #include "pytorch/symbols/symbol_key.h"
 #include "pytorch/symbols/symbol_name.h"
 #include "report/model/op_call.h"

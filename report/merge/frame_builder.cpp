@@ -20,6 +20,7 @@
 #include "pytorch/functions/generated_names.h"
 #include "pytorch/functions/layers.h"
 #include "pytorch/functions/vendor_libraries.h"
+#include "pytorch/source/cpu_capability.h"
 #include "report/details/decisions.h"
 #include "report/details/dispatch_detail.h"
 #include "report/details/recorded_variables.h"
@@ -33,16 +34,6 @@ namespace {
 
 // The wrapper that calls a kernel with unboxed arguments (make_boxed_from_unboxed_functor.h).
 constexpr std::string_view kUnboxedKernel = "c10::impl::wrap_kernel_functor_unboxed_<";
-
-// ATen compiles files of aten/src/ATen/native/cpu once for each CPU capability, as copies named
-// `add_kernel.cpp.AVX2.cpp` (Codegen.cmake).
-std::optional<std::string> cpu_capability(std::string_view source_file) {
-  for (const std::string_view capability : {"DEFAULT", "AVX2", "AVX512", "AMX"}) {
-    const std::string ending = fmt::format(".{}.cpp", capability);
-    if (source_file.ends_with(ending)) return std::string(capability);
-  }
-  return std::nullopt;
-}
 
 // Returns true for kernels that ATen compiles for several CPU capabilities. They are called through
 // a stub, which selects the copy.
@@ -362,7 +353,7 @@ class FrameBuilder {
   Detail native_detail(const ReportPath& path, Frame& frame, std::vector<std::uint32_t>& order) {
     Detail detail;
     if (frame.layer == Layer::kernel)
-      if (const auto capability = cpu_capability(trace_.functions[path.what].source_file))
+      if (const auto capability = capability_of_copy(trace_.functions[path.what].source_file))
         detail.cpu_capability = *capability;
     if (frame.layer == Layer::library) {
       detail.library = library_name(frame.name);
