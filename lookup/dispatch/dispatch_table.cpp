@@ -4,88 +4,10 @@
 #include <array>
 #include <cstddef>
 
+#include "pytorch/names/dispatch_keys.h"
+
 namespace optrace {
 namespace {
-
-// c10/core/DispatchKey.h: C10_FORALL_BACKEND_COMPONENTS.
-constexpr auto kBackends = std::to_array<std::string_view>(
-    {"CPU", "CUDA", "HIP", "XLA", "MPS", "IPU", "XPU", "HPU", "VE", "Lazy", "MTIA", "PrivateUse1",
-     "PrivateUse2", "PrivateUse3", "Meta"});
-
-// The functionalities in the dispatcher's order. Those that are per backend have one key for each
-// backend.
-struct Functionality {
-  std::string_view name;
-  bool per_backend = false;
-  std::string_view prefix = {};  // Prefix of its keys: `Sparse` for `SparseCPU`.
-};
-constexpr auto kFunctionalities = std::to_array<Functionality>({
-    {"Undefined"},
-    {"Dense", true, ""},
-    {"FPGA"},
-    {"MAIA"},
-    {"Vulkan"},
-    {"Metal"},
-    {"Quantized", true, "Quantized"},
-    {"CustomRNGKeyId"},
-    {"MkldnnCPU"},
-    {"Sparse", true, "Sparse"},
-    {"SparseCsr", true, "SparseCsr"},
-    {"NestedTensor", true, "NestedTensor"},
-    {"BackendSelect"},
-    {"Python"},
-    {"Fake"},
-    {"FuncTorchDynamicLayerBackMode"},
-    {"Functionalize"},
-    {"Named"},
-    {"Conjugate"},
-    {"Negative"},
-    {"ZeroTensor"},
-    {"ADInplaceOrView"},
-    {"AutogradOther"},
-    {"AutogradFunctionality", true, "Autograd"},
-    {"AutogradNestedTensor"},
-    {"Tracer"},
-    {"AutocastCPU"},
-    {"AutocastXPU"},
-    {"AutocastIPU"},
-    {"AutocastHPU"},
-    {"AutocastXLA"},
-    {"AutocastMPS"},
-    {"AutocastCUDA"},
-    {"AutocastPrivateUse1"},
-    {"FuncTorchBatched"},
-    {"BatchedNestedTensor"},
-    {"FuncTorchVmapMode"},
-    {"Batched"},
-    {"VmapMode"},
-    {"FuncTorchGradWrapper"},
-    {"DeferredInit"},
-    {"PythonTLSSnapshot"},
-    {"FuncTorchDynamicLayerFrontMode"},
-    {"TESTING_ONLY_GenericWrapper"},
-    {"TESTING_ONLY_GenericMode"},
-    {"PreDispatch"},
-    {"PythonDispatcher"},
-});
-
-struct KeyParts {
-  std::string_view functionality;
-  std::string_view backend;  // Empty if the key has none.
-};
-
-// Splits `SparseCPU` into Sparse and CPU. An unknown key is a functionality of its own.
-KeyParts parts_of(std::string_view key) {
-  for (const Functionality& one : kFunctionalities)
-    if (!one.per_backend && one.name == key) return {key, {}};
-  for (const Functionality& one : kFunctionalities) {
-    if (!one.per_backend || !key.starts_with(one.prefix)) continue;
-    const std::string_view backend = key.substr(one.prefix.size());
-    if (std::find(kBackends.begin(), kBackends.end(), backend) != kBackends.end())
-      return {one.name, backend};
-  }
-  return {key, {}};
-}
 
 template <std::size_t Size>
 bool contains(const std::array<std::string_view, Size>& all, std::string_view one) {
@@ -100,31 +22,31 @@ constexpr auto kAutogradOtherBackends =
 // c10/core/DispatchKeySet.cpp: runtimeDispatchKeySetHas, one function for each alias key.
 
 // CompositeExplicitAutograd: all backends, except for nested tensors.
-bool is_backend(const KeyParts& key) {
+bool is_backend(const DispatchKeyParts& key) {
   return contains(kAutogradOtherBackends, key.functionality) || key.functionality == "Dense";
 }
 // CompositeExplicitAutogradNonFunctional: likewise without sparse tensors, XLA and Lazy.
-bool is_non_functional_backend(const KeyParts& key) {
+bool is_non_functional_backend(const DispatchKeyParts& key) {
   return is_backend(key) && key.functionality != "Sparse" && key.backend != "XLA" &&
          key.backend != "Lazy";
 }
-bool is_autograd(const KeyParts& key) {
+bool is_autograd(const DispatchKeyParts& key) {
   return key.functionality == "AutogradFunctionality" || key.functionality == "AutogradOther" ||
          key.functionality == "AutogradNestedTensor";
 }
-bool is_nested(const KeyParts& key) {
+bool is_nested(const DispatchKeyParts& key) {
   return key.functionality == "NestedTensor" || key.functionality == "AutogradNestedTensor";
 }
-bool is_implicit(const KeyParts& key) {
+bool is_implicit(const DispatchKeyParts& key) {
   return is_backend(key) || is_autograd(key) || key.functionality == "NestedTensor" ||
          key.functionality == "Functionalize";
 }
-bool is_batched(const KeyParts& key) {
+bool is_batched(const DispatchKeyParts& key) {
   return key.functionality == "FuncTorchBatched";
 }
 
 // Returns true if getBackendKeySetFromAutograd(autograd) contains `key`.
-bool is_backend_of(const KeyParts& autograd, const KeyParts& key) {
+bool is_backend_of(const DispatchKeyParts& autograd, const DispatchKeyParts& key) {
   if (autograd.functionality == "AutogradOther")
     return contains(kAutogradOtherBackends, key.functionality);
   if (autograd.functionality == "AutogradNestedTensor") return key.functionality == "NestedTensor";
@@ -164,18 +86,6 @@ constexpr std::array<std::string_view, 10> kAliasKeys = {"",
                                                          "",
                                                          ""};
 
-std::vector<std::string> make_runtime_keys() {
-  std::vector<std::string> keys;
-  for (const Functionality& one : kFunctionalities) {
-    if (one.per_backend)
-      for (const std::string_view backend : kBackends)
-        keys.push_back(std::string(one.prefix) + std::string(backend));
-    else
-      keys.emplace_back(one.name);
-  }
-  return keys;
-}
-
 }  // namespace
 
 std::string_view dispatcher_name(DispatchReason reason) {
@@ -184,11 +94,6 @@ std::string_view dispatcher_name(DispatchReason reason) {
 
 std::string_view alias_key(DispatchReason reason) {
   return kAliasKeys.at(static_cast<std::size_t>(reason));
-}
-
-const std::vector<std::string>& runtime_dispatch_keys() {
-  static const std::vector<std::string> keys = make_runtime_keys();
-  return keys;
 }
 
 DispatchTable::DispatchTable(const std::vector<Registration>& registrations,
@@ -214,7 +119,7 @@ const Registration* DispatchTable::registered(std::string_view key) const {
 
 DispatchEntry DispatchTable::entry(std::string_view key) const {
   using enum DispatchReason;
-  const KeyParts parts = parts_of(key);
+  const DispatchKeyParts parts = parts_of_dispatch_key(key);
   const bool undefined = key == "Undefined";
   const auto entry = [&](DispatchReason reason, const Registration* registration) {
     return DispatchEntry{key, reason,
@@ -229,9 +134,9 @@ DispatchEntry DispatchTable::entry(std::string_view key) const {
   if (undefined || is_backend(parts))
     if (const auto* const kernel = by_alias(explicit_autograd))
       return entry(explicit_autograd, kernel);
-  const auto has_kernel_of = [&](const KeyParts& autograd) {
+  const auto has_kernel_of = [&](const DispatchKeyParts& autograd) {
     return std::any_of(kernels_.begin(), kernels_.end(), [&](const auto& one) {
-      return is_backend_of(autograd, parts_of(one.first));
+      return is_backend_of(autograd, parts_of_dispatch_key(one.first));
     });
   };
   const bool has_backend_kernel = has_kernel_of(parts) || by_alias(explicit_autograd) != nullptr;

@@ -76,8 +76,4 @@ class DispatchTable {
   std::optional<Registration> declaration_;
 };
 
-/// Returns the runtime dispatch keys in the order of c10/core/DispatchKey.h, with the lowest
-/// priority first.
-const std::vector<std::string>& runtime_dispatch_keys();
-
 }  // namespace optrace

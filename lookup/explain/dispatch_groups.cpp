@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "pytorch/names/dispatch_keys.h"
+
 namespace optrace {
 namespace {
 
@@ -52,10 +54,8 @@ bool is_essential(const ExplainedKey& key) {
   if (name == "AutogradCPU" || name == "AutogradCUDA") return true;
   if (reason != DispatchReason::direct)
     return name == "FuncTorchBatched" || name == "NestedTensorCPU";
-  for (const std::string_view backend :
-       {"HIP", "XLA", "IPU", "XPU", "HPU", "VE", "Lazy", "MTIA", "PrivateUse1", "PrivateUse2",
-        "PrivateUse3", "MPS", "Meta"})
-    if (name.ends_with(backend)) return false;
+  for (const std::string_view backend : kDispatchBackends)
+    if (backend != "CPU" && backend != "CUDA" && name.ends_with(backend)) return false;
   for (const std::string_view internal :
        {"Named", "Conjugate", "Negative", "Tracer", "Batched", "ZeroTensor", "Python",
         "FuncTorchGradWrapper", "BatchedNestedTensor", "VmapMode", "FuncTorchVmapMode"})

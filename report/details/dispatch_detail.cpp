@@ -18,6 +18,7 @@
 
 #include "platform/text/json_fields.h"
 #include "platform/text/json_reader.h"
+#include "pytorch/names/dispatch_keys.h"
 #include "pytorch/values/values_json.h"
 #include "report/json/detail_json.h"
 #include "report/tensors/tensor_detail.h"
@@ -199,11 +200,6 @@ std::optional<bool> truth_at(const Json& object, const char* key) {
   return value.get<bool>();
 }
 
-bool is_python_key(std::string_view key) {
-  return key == "Python" || key == "PythonTLSSnapshot" || key == "PythonDispatcher" ||
-         key == "PreDispatch";
-}
-
 // Returns true if the record of an op's results says that the call is a repeated one, and none of
 // the results belongs to autograd's graph.
 bool is_repeated_without_graph(const Json& record) {
@@ -368,7 +364,7 @@ struct DispatchDetails::State {
       if (registered) {
         choice.kernel = entry->second.kernel;
         choice.registered_at = registered_at(entry->second.where, torch_folder);
-        choice.dispatch = is_python_key(key)                           ? "python"
+        choice.dispatch = is_python_dispatch_key(key)                  ? "python"
                           : entry->second.reason == "backend fallback" ? "boxed fallback"
                           : takes_a_stack(op, entry->second)           ? "boxed kernel"
                                                                        : "kernel";

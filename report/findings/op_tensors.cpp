@@ -6,6 +6,8 @@
 #include <variant>
 #include <vector>
 
+#include "pytorch/names/dispatch_keys.h"
+
 namespace optrace {
 namespace {
 
@@ -70,8 +72,7 @@ std::uint64_t elements_of(const TensorFacts& tensor) {
 }
 
 bool is_sparse(const TensorFacts& tensor) {
-  return std::ranges::any_of(tensor.keys,
-                             [](const std::string& key) { return key.starts_with("Sparse"); });
+  return std::ranges::any_of(tensor.keys, is_sparse_dispatch_key);
 }
 
 std::uint64_t calls_recording_graph(const Frame& frame) {

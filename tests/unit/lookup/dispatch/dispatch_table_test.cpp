@@ -5,6 +5,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "pytorch/names/dispatch_keys.h"
+
 using namespace optrace;
 
 namespace {
