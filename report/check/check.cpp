@@ -17,6 +17,7 @@
 #include "present/readable_numbers.h"
 #include "pytorch/functions/layers.h"
 #include "pytorch/functions/vendor_libraries.h"
+#include "pytorch/libraries/backends.h"
 #include "pytorch/names/devices.h"
 #include "pytorch/names/name_patterns.h"
 #include "pytorch/symbols/symbol_name.h"

@@ -16,8 +16,8 @@
 #include "platform/error.h"
 #include "platform/files/mapped_file.h"
 #include "platform/text/printable_text.h"
+#include "pytorch/libraries/backends.h"
 #include "pytorch/names/dtypes.h"
-#include "report/check/check_backends.h"
 #include "report/check/finding_name.h"
 
 namespace optrace {
