@@ -25,6 +25,7 @@
 #include "platform/files/whole_file.h"
 #include "platform/process/interrupt.h"
 #include "platform/text/json_reader.h"
+#include "pytorch/names/op_name.h"
 
 namespace optrace {
 namespace {
@@ -170,9 +171,7 @@ std::vector<IndexContents::Op> defined_ops(const IndexContents& contents,
     }
     IndexContents::Op op;
     op.name = registration.name;
-    const std::size_t name = op.name.find("::");
-    op.unambiguous_name = op.name.substr(name == std::string::npos ? 0 : name + 2);
-    std::replace(op.unambiguous_name.begin(), op.unambiguous_name.end(), '.', '_');
+    op.unambiguous_name = unambiguous_name(op.name);
     op.line = registration.line;
     OpFacts facts;
     facts.schema = string_at(read_file(folder / registration.file).value_or(""), registration.line);

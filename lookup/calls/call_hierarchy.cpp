@@ -10,6 +10,7 @@
 #include "present/readable_numbers.h"
 #include "pytorch/functions/dispatcher_steps.h"
 #include "pytorch/functions/function_roles.h"
+#include "pytorch/names/op_name.h"
 #include "pytorch/symbols/symbol_name.h"
 
 namespace optrace {

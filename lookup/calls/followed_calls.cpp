@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "lookup/locate/locate_query.h"
-#include "lookup/locate/op_spelling.h"
 #include "platform/text/glob.h"
 #include "pytorch/functions/vendor_libraries.h"
+#include "pytorch/names/op_name.h"
 #include "pytorch/symbols/symbol_name.h"
 
 namespace optrace {

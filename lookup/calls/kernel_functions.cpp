@@ -6,8 +6,8 @@
 #include <set>
 #include <utility>
 
-#include "pytorch/functions/function_roles.h"
 #include "pytorch/functions/generated_names.h"
+#include "pytorch/names/op_name.h"
 #include "pytorch/symbols/symbol_name.h"
 
 namespace optrace {

@@ -7,8 +7,8 @@
 
 #include "lookup/calls/followed_calls.h"
 #include "lookup/locate/locate_query.h"
-#include "lookup/locate/op_spelling.h"
 #include "platform/text/ascii_text.h"
+#include "pytorch/names/op_name.h"
 #include "pytorch/symbols/symbol_name.h"
 
 namespace optrace {

@@ -4,7 +4,6 @@
 #include <array>
 #include <set>
 
-#include "pytorch/functions/function_roles.h"
 #include "pytorch/symbols/symbol_name.h"
 
 namespace optrace {

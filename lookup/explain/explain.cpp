@@ -9,7 +9,7 @@
 #include "lookup/dispatch/dispatch_table.h"
 #include "lookup/explain/op_description.h"
 #include "platform/error.h"
-#include "pytorch/functions/function_roles.h"
+#include "pytorch/names/op_name.h"
 #include "pytorch/symbols/symbol_name.h"
 
 namespace optrace {

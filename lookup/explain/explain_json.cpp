@@ -5,6 +5,7 @@
 #include "lookup/explain/explain_messages.h"
 #include "lookup/explain/explain_output.h"
 #include "lookup/locate/source_json.h"
+#include "pytorch/names/op_name.h"
 #include "pytorch/symbols/symbol_name.h"
 
 namespace optrace {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "present/line_text.h"
+#include "pytorch/names/op_name.h"
 
 namespace optrace {
 namespace {

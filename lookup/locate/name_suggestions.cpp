@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "lookup/locate/op_spelling.h"
+#include "pytorch/names/op_name.h"
 
 namespace optrace {
 namespace {

@@ -13,6 +13,7 @@
 
 #include "platform/text/ascii_text.h"
 #include "pytorch/functions/generated_names.h"
+#include "pytorch/names/op_name.h"
 
 namespace optrace {
 namespace {
@@ -339,18 +340,6 @@ std::optional<std::string> of_torch_ops(std::string_view spelling) {
   const std::size_t dot = name.find('.');
   if (dot == std::string::npos) return std::nullopt;
   return name.replace(dot, 1, "::");
-}
-
-OpName split_op_name(std::string_view name) {
-  OpName parts;
-  if (const std::size_t colons = name.find("::"); colons != std::string_view::npos) {
-    parts.space = name.substr(0, colons);
-    name.remove_prefix(colons + 2);
-  }
-  const std::size_t dot = name.find('.');
-  parts.base = name.substr(0, dot);
-  if (dot != std::string_view::npos) parts.overload = name.substr(dot + 1);
-  return parts;
 }
 
 std::vector<std::string> near_names(std::string_view wanted, const std::vector<std::string>& names,

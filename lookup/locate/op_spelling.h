@@ -10,17 +10,6 @@
 
 namespace optrace {
 
-/// A parsed op name: `aten::add_.Tensor`.
-struct OpName {
-  std::string space;     ///< `aten`
-  std::string base;      ///< `add_`
-  std::string overload;  ///< `Tensor`; empty for the overload without a name.
-
-  std::string packet() const { return space + "::" + base; }
-  std::string full() const { return overload.empty() ? packet() : packet() + "." + overload; }
-};
-OpName split_op_name(std::string_view name);
-
 /// Bytes of an op's name, at most; the longest of torch 2.6 has 75.
 inline constexpr std::size_t kMaxOpNameLength = 200;
 

@@ -11,7 +11,7 @@
 #include "lookup/calls/followed_calls.h"
 #include "lookup/decisions/decision_functions.h"
 #include "lookup/explain/explain.h"
-#include "pytorch/functions/function_roles.h"
+#include "pytorch/names/op_name.h"
 #include "pytorch/names/op_schema.h"
 #include "pytorch/symbols/symbol_name.h"
 

@@ -7,6 +7,7 @@
 
 #include "platform/files/cache_folders.h"
 #include "pytorch/functions/dispatcher_steps.h"
+#include "pytorch/names/op_name.h"
 
 namespace optrace {
 namespace {
@@ -77,13 +78,6 @@ OpStep step_of(const FunctionRole& role, std::string_view op) {
   const bool is_atens = op.find("::") == op.npos || op.starts_with("aten::");
   const bool same = op.empty() || (is_atens && role.op == unambiguous_name(op));
   return !role.op.empty() && same ? OpStep::of_it : OpStep::of_other;
-}
-
-std::string unambiguous_name(std::string_view op) {
-  const std::size_t scope = op.rfind("::");
-  std::string name(scope == std::string_view::npos ? op : op.substr(scope + 2));
-  std::ranges::replace(name, '.', '_');
-  return name;
 }
 
 std::string_view without_cold_suffix(std::string_view symbol) {

@@ -47,9 +47,6 @@ enum class OpStep : std::uint8_t {
 /// any op if `op` is empty.
 OpStep step_of(const FunctionRole& role, std::string_view op);
 
-/// Returns the name of an op in at::_ops: `add_Tensor` for `aten::add.Tensor`.
-std::string unambiguous_name(std::string_view op);
-
 /// Returns `f` for `f.cold` and `f.cold.7`, where GCC puts the unlikely paths of `f` (code without
 /// an entry). Returns other symbols unchanged.
 std::string_view without_cold_suffix(std::string_view symbol);

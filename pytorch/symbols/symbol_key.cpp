@@ -1,6 +1,5 @@
 #include "pytorch/symbols/symbol_key.h"
 
-#include <algorithm>
 #include <array>
 #include <optional>
 #include <utility>

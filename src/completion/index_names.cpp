@@ -11,10 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lookup/locate/op_spelling.h"
 #include "lookup/locate/source_indexes.h"
 #include "platform/error.h"
 #include "platform/text/printable_text.h"
+#include "pytorch/names/op_name.h"
 
 namespace optrace {
 namespace {

@@ -10,7 +10,7 @@
 #include "indexer/store/source_link.h"
 #include "lookup/explain/explain_messages.h"
 #include "platform/text/printable_text.h"
-#include "pytorch/functions/function_roles.h"
+#include "pytorch/names/op_name.h"
 
 namespace optrace {
 namespace {

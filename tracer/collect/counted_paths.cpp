@@ -7,6 +7,8 @@
 
 #include <xxhash.h>
 
+#include "pytorch/names/op_name.h"
+
 namespace optrace {
 namespace {
 

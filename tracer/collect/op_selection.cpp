@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "platform/text/glob.h"
-#include "pytorch/functions/function_roles.h"
+#include "pytorch/names/op_name.h"
 
 namespace optrace {
 namespace {

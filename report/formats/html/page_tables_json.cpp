@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "present/terminal_text.h"
-#include "pytorch/functions/function_roles.h"
+#include "pytorch/names/op_name.h"
 #include "report/lines/line_layout.h"
 #include "report/lines/report_header.h"
 #include "report/summary/library_usage.h"

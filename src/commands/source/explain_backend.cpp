@@ -8,9 +8,9 @@
 #include <fmt/ranges.h>
 
 #include "lookup/explain/explain.h"
-#include "lookup/locate/op_spelling.h"
 #include "platform/error.h"
 #include "platform/text/printable_text.h"
+#include "pytorch/names/op_name.h"
 #include "report/details/returned_in_calls.h"
 #include "report/details/returned_values.h"
 #include "src/commands/tracing/command_input.h"

@@ -15,6 +15,7 @@
 #include "platform/error.h"
 #include "platform/process/interrupt.h"
 #include "platform/text/printable_text.h"
+#include "pytorch/names/op_name.h"
 #include "src/commands/command.h"
 #include "src/commands/source/explain_backend.h"
 #include "src/commands/source/explain_program.h"
