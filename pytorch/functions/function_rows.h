@@ -14,7 +14,7 @@ namespace optrace {
 struct FunctionRow {
   std::string_view name;  ///< Pattern of the qualified name (matches_name_glob).
   Layer layer = Layer::runtime;
-  Shown shown = Shown::leading;
+  Visibility visibility = Visibility::if_leading;
   ProbeRule probes{};
   std::string_view library = "*";  ///< Pattern of the library's file name; for the layer only.
 };

@@ -45,26 +45,29 @@ bool is_compiler_entry(std::string_view name) {
 
 }  // namespace
 
-Placement place(std::string_view name, std::string_view library) {
+Classification classify(std::string_view name, std::string_view library) {
   const auto is_file = [&](std::string_view pattern) {
     return matches_name_glob(library, pattern);
   };
-  if (std::ranges::any_of(kRuntimeLibraries, is_file)) return {Layer::runtime, Shown::never};
-  if (const auto shown = shown_in_library_file(name, library)) return {Layer::library, *shown};
+  if (std::ranges::any_of(kRuntimeLibraries, is_file)) return {Layer::runtime, Visibility::hidden};
+  if (const auto visibility = visibility_in_library_file(name, library))
+    return {Layer::library, *visibility};
   for (const FunctionRow& row : function_rows())
-    if (is_file(row.library) && matches_name_glob(name, row.name)) return {row.layer, row.shown};
-  if (const auto shown = shown_as_library_call(name)) return {Layer::library, *shown};
+    if (is_file(row.library) && matches_name_glob(name, row.name))
+      return {row.layer, row.visibility};
+  if (const auto visibility = visibility_of_library_call(name))
+    return {Layer::library, *visibility};
   return {};
 }
 
-Placement place_python(std::string_view name) {
+Classification classify_python(std::string_view name) {
   for (const std::string_view pattern : kFoldedPython)
-    if (matches_name_glob(name, pattern)) return {Layer::python, Shown::never};
-  if (is_compiler_entry(name)) return {Layer::compiler, Shown::always, true};
+    if (matches_name_glob(name, pattern)) return {Layer::python, Visibility::hidden};
+  if (is_compiler_entry(name)) return {Layer::compiler, Visibility::always, true};
   // A module of PyTorch that is imported does nothing for the program.
-  if (is_torch_module(name)) return {Layer::python, Shown::always, true};
+  if (is_torch_module(name)) return {Layer::python, Visibility::always, true};
   // Standard library functions that torch calls matter only if they lead back to torch.
-  return {Layer::python, name.starts_with("torch.") ? Shown::always : Shown::leading};
+  return {Layer::python, name.starts_with("torch.") ? Visibility::always : Visibility::if_leading};
 }
 
 bool is_module_call(std::string_view name) {

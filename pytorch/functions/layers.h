@@ -8,17 +8,17 @@
 namespace optrace {
 
 /// The layer of a function, and if its frames are shown.
-struct Placement {
+struct Classification {
   Layer layer = Layer::runtime;
-  Shown shown = Shown::leading;
-  bool closed = false;  ///< What it calls is left out.
+  Visibility visibility = Visibility::if_leading;
+  bool opaque = false;  ///< What it calls is left out.
 };
 
 /// `name` is qualified (symbol_name.h); `library` is the file name of the module with the function.
-Placement place(std::string_view name, std::string_view library);
+Classification classify(std::string_view name, std::string_view library);
 
-/// Same as place(), for a Python function's qualified name.
-Placement place_python(std::string_view name);
+/// Same as classify(), for a Python function's qualified name.
+Classification classify_python(std::string_view name);
 
 /// Returns true for the code that runs when a module of torch is imported: `torch._refs.<module>`.
 bool is_torch_module(std::string_view name);

@@ -8,7 +8,7 @@
 namespace optrace {
 namespace {
 
-using enum Shown;
+using enum Visibility;
 using enum VendorLibrary::Memory;
 
 constexpr std::nullopt_t kElsewhere = std::nullopt;
@@ -24,9 +24,9 @@ const VendorLibrary kLibraries[] = {
      .functions = {{"dnnl_primitive_execute", always, kCProbes},
                    {"dnnl_sgemm", always, kCProbes},
                    {"dnnl_*gemm*", always},
-                   {"dnnl::impl::*", never, probes_with("execute")},
-                   {"dnnl*", never},
-                   {"ideep::*", leading, kCppProbes}},
+                   {"dnnl::impl::*", hidden, probes_with("execute")},
+                   {"dnnl*", hidden},
+                   {"ideep::*", if_leading, kCppProbes}},
      .bookkeeping = {"ideep::tensor*", "ideep::attr_t*", "ideep::data_type*", "ideep::format_tag*",
                      "ideep::engine*", "ideep::stream*", "ideep::*::prepare*", "ideep::*::*_desc",
                      "ideep::*desc*", "ideep::%", "dnnl::*get_*", "dnnl::*set_*", "dnnl::memory*",
@@ -34,8 +34,8 @@ const VendorLibrary kLibraries[] = {
     {.name = "MKL",
      .memory = host,
      .files = {"libmkl*"},
-     .functions = {{"mkl_blas_*", leading},  // Called by the functions with Fortran's names.
-                   {"mkl_lapack_*", leading},
+     .functions = {{"mkl_blas_*", if_leading},  // Called by the functions with Fortran's names.
+                   {"mkl_lapack_*", if_leading},
                    {"mkl_sparse_*", always, kCProbes},
                    {"mkl_*", always},
                    {"MKL_*", always},
@@ -189,17 +189,18 @@ std::span<const VendorLibrary> vendor_libraries() {
   return kLibraries;
 }
 
-std::optional<Shown> shown_in_library_file(std::string_view name, std::string_view file) {
+std::optional<Visibility> visibility_in_library_file(std::string_view name, std::string_view file) {
   for (const VendorLibrary& library : kLibraries)
     if (matches_any(file, library.files))
-      return matches_any(name, library.hidden) ? Shown::never : Shown::always;
+      return matches_any(name, library.hidden) ? Visibility::hidden : Visibility::always;
   return std::nullopt;
 }
 
-std::optional<Shown> shown_as_library_call(std::string_view name) {
+std::optional<Visibility> visibility_of_library_call(std::string_view name) {
   for (const VendorLibrary& library : kLibraries)
     for (const LibraryFunctions& functions : library.functions)
-      if (functions.shown && matches_name_glob(name, functions.names)) return functions.shown;
+      if (functions.visibility && matches_name_glob(name, functions.names))
+        return functions.visibility;
   return std::nullopt;
 }
 

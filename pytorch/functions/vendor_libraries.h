@@ -15,7 +15,7 @@ namespace optrace {
 struct LibraryFunctions {
   std::string_view names;  ///< Pattern of their qualified names (matches_name_glob).
   /// Nothing if they are frames of layer `library` only in a file of the library itself.
-  std::optional<Shown> shown;
+  std::optional<Visibility> visibility;
   ProbeRule probes{};
 };
 
@@ -38,11 +38,11 @@ struct VendorLibrary {
 std::span<const VendorLibrary> vendor_libraries();
 
 /// Returns if a function in a file of a vendor's library is shown; nothing for other files.
-std::optional<Shown> shown_in_library_file(std::string_view name, std::string_view file);
+std::optional<Visibility> visibility_in_library_file(std::string_view name, std::string_view file);
 
 /// Returns if a function of a library's interface is shown in other files; nothing for a function
 /// that is no frame of layer `library` there. `name` is qualified.
-std::optional<Shown> shown_as_library_call(std::string_view name);
+std::optional<Visibility> visibility_of_library_call(std::string_view name);
 
 /// Returns the name of the library whose interface a library frame calls, in the vendor's spelling:
 /// `oneDNN`, `BLAS`, `cuDNN`. Empty if unknown.

@@ -476,7 +476,8 @@ Knowledge KnownNames::knowledge_of_symbol(std::string_view symbol) const {
   // C++ overloads in a library's header have the name of the library's C function.
   if (kind != DefinitionKind::function || (!is_probed(symbol) && !is_probed(name)))
     return Knowledge::unrecorded;
-  return place(name, "").shown == Shown::always ? Knowledge::recorded : Knowledge::unshown;
+  return classify(name, "").visibility == Visibility::always ? Knowledge::recorded
+                                                             : Knowledge::unshown;
 }
 
 bool KnownNames::names_device_kernel(std::string_view pattern,

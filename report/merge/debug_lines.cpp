@@ -90,7 +90,7 @@ std::uint32_t DebugLines::number_of(const InlinedFunction& function, const Trace
   made.name = function.symbol.empty() ? function.name : qualified_name(function.symbol);
   if (made.name.empty()) made.name.push_back('?');
   made.library = std::filesystem::path(trace_.modules[caller.module].path).filename().string();
-  made.placement = place(made.name, made.library);
+  made.classification = classify(made.name, made.library);
   if (function.definition) made.source = source_of(*function.definition, caller);
   return known->second;
 }

@@ -22,7 +22,7 @@ struct InlinedFrame {
   std::string name;    ///< Qualified.
   std::string symbol;  ///< Mangled; empty if it has internal linkage.
   std::string library;
-  Placement placement;
+  Classification classification;
   std::optional<FrameSource> source;
 };
 

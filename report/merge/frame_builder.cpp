@@ -211,7 +211,7 @@ class FrameBuilder {
   Frame make_python_frame(const ReportPath& path) const {
     const PythonFunction& function = trace_.python_functions[path.what];
     Frame frame;
-    frame.layer = place_python(function.name).layer;
+    frame.layer = classify_python(function.name).layer;
     frame.name = function.name;
     if (!function.file.empty()) {
       FrameSource& source = frame.source.edit();
@@ -284,7 +284,7 @@ class FrameBuilder {
   Frame make_inlined_frame(const ReportPath& path) const {
     const InlinedFrame& function = functions_.debug_lines().inlined(path.what);
     Frame frame;
-    frame.layer = function.placement.layer;
+    frame.layer = function.classification.layer;
     frame.name = function.name;
     if (!function.symbol.empty()) frame.symbol = function.symbol;
     frame.library = function.library;
@@ -318,7 +318,7 @@ class FrameBuilder {
       return frame;
     }
     const FunctionFacts& function = functions_[path.what];
-    frame.layer = function.placement.layer;
+    frame.layer = function.classification.layer;
     frame.name = function.name;
     frame.symbol = symbol_of(path.what);
     frame.library = function.library;

@@ -19,7 +19,7 @@ class PathSelection {
       : trace_(trace), functions_(functions), calls_(calls), all_(all) {
     python_.reserve(trace_.python_functions.size());
     for (const PythonFunction& function : trace_.python_functions)
-      python_.push_back(place_python(function.name));
+      python_.push_back(classify_python(function.name));
   }
 
   ReportPathSet run() {
@@ -31,23 +31,23 @@ class PathSelection {
   }
 
  private:
-  Shown shown(const ReportPath& path) {
-    if (all_) return Shown::always;
+  Visibility visibility_of(const ReportPath& path) {
+    if (all_) return Visibility::always;
     if (path.kind == PathKind::python) {
       // Python code is shown if it leads to PyTorch. If nothing does, torch's own Python functions
       // are shown.
-      const Shown placed = python_[path.what].shown;
-      return placed == Shown::always && any_lead_ ? Shown::leading : placed;
+      const Visibility visibility = python_[path.what].visibility;
+      return visibility == Visibility::always && any_lead_ ? Visibility::if_leading : visibility;
     }
     if (path.kind == PathKind::inlined)
-      return functions_.debug_lines().inlined(path.what).placement.shown;
+      return functions_.debug_lines().inlined(path.what).classification.visibility;
     if (path.kind == PathKind::node || path.kind == PathKind::op || path.kind == PathKind::merged)
-      return Shown::always;
+      return Visibility::always;
     if (path.kind == PathKind::function && path.calls == 0 && functions_.is_boxed_call(path.what))
-      return Shown::never;
-    if (path.kind == PathKind::initial || path.what == kNone) return Shown::never;
-    if (fails(path)) return Shown::always;
-    return functions_[path.what].placement.shown;
+      return Visibility::hidden;
+    if (path.kind == PathKind::initial || path.what == kNone) return Visibility::hidden;
+    if (fails(path)) return Visibility::always;
+    return functions_[path.what].classification.visibility;
   }
 
   // Returns true if a library call failed at this path.
@@ -193,7 +193,7 @@ class PathSelection {
       if (entry != kNone && paths[entry].implementation == kNone &&
           onednn_implementation(function.name))
         paths[entry].implementation = path.what;
-      if (function.placement.layer == Layer::library)
+      if (function.classification.layer == Layer::library)
         entries[i] = function.name == kOneDnnEntry ? i : entry;
     }
   }
@@ -201,11 +201,12 @@ class PathSelection {
   void note_leads() {
     std::vector<ReportPath>& paths = every_.paths();
     any_lead_ = std::ranges::any_of(paths, [&](const ReportPath& path) {
-      return path.kind != PathKind::python && shown(path) == Shown::always;
+      return path.kind != PathKind::python && visibility_of(path) == Visibility::always;
     });
     for (std::size_t i = paths.size(); i-- > 0;) {
       paths[i].leads = paths[i].leads || works(paths[i]);
-      if (paths[i].parent != kNone && (paths[i].leads || shown(paths[i]) == Shown::always))
+      if (paths[i].parent != kNone &&
+          (paths[i].leads || visibility_of(paths[i]) == Visibility::always))
         paths[paths[i].parent].leads = true;
     }
   }
@@ -215,14 +216,14 @@ class PathSelection {
     struct Place {
       std::uint32_t path = kNone;  // Itself if shown, else the shown path that it is folded into.
       const ReportPath* folded = nullptr;  // The outermost folded path below `path`.
-      bool closed = false;                 // What `path` calls is left out.
+      bool opaque = false;                 // What `path` calls is left out.
     };
     const std::vector<ReportPath>& every = every_.paths();
     std::vector<Place> places(every.size());
     for (std::size_t i = 0; i < every.size(); ++i) {
       const ReportPath& path = every[i];
       Place place = path.parent == kNone ? Place{} : places[path.parent];
-      if (place.closed) {
+      if (place.opaque) {
         places[i] = place;
         continue;
       }
@@ -251,19 +252,19 @@ class PathSelection {
       if (!under_python) shown.call = {};
       if (under_python) shown.through = kNone;
       if (under_python || place.path == kNone) shown.native_line = 0;
-      places[i] = {shown_.add(std::move(shown)), nullptr, !all_ && is_closed(path)};
+      places[i] = {shown_.add(std::move(shown)), nullptr, !all_ && is_opaque(path)};
     }
   }
 
-  bool is_closed(const ReportPath& path) const {
-    return path.kind == PathKind::python && python_[path.what].closed;
+  bool is_opaque(const ReportPath& path) const {
+    return path.kind == PathKind::python && python_[path.what].opaque;
   }
 
   bool is_shown(const ReportPath& path, std::uint32_t above) {
-    switch (shown(path)) {
-      case Shown::always:
+    switch (visibility_of(path)) {
+      case Visibility::always:
         return true;
-      case Shown::never:
+      case Visibility::hidden:
         return false;
       default:
         // A function that Python called directly is shown even if it leads to no op: Tensor.size.
@@ -292,7 +293,7 @@ class PathSelection {
   TracedFunctions& functions_;
   const CallDetails& calls_;
   const bool all_;
-  std::vector<Placement> python_;  // By Python function of the trace.
+  std::vector<Classification> python_;  // By Python function of the trace.
   ReportPathSet every_;
   ReportPathSet shown_;
   bool any_lead_ = false;  // A path other than Python code is always shown.

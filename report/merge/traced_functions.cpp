@@ -40,7 +40,7 @@ std::unique_ptr<FunctionFacts> TracedFunctions::describe(std::uint32_t number) {
   facts->name = function.symbol.empty()
                     ? fmt::format("{}+{:#x}", facts->library.value_or("?"), function.address)
                     : qualified_name(function.symbol);
-  facts->placement = place(facts->name, facts->library.value_or(""));
+  facts->classification = classify(facts->name, facts->library.value_or(""));
   const GeneratedCode::Kernel* const kernel = generated_kernel(function);
   if (kernel != nullptr) {
     facts->name = kernel->name;

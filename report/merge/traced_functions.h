@@ -26,7 +26,7 @@ inline constexpr std::string_view kOneDnnEntry = "dnnl_primitive_execute";
 /// The properties that all frames of a native function have in common.
 struct FunctionFacts {
   std::string name;  ///< Qualified; `library.so+0x12` without a symbol.
-  Placement placement;
+  Classification classification;
   bool emulated = false;               ///< In an emulated library that replaced one of CUDA's.
   std::optional<std::string> library;  ///< File name.
   std::optional<DispatcherStep> step;  ///< Views into `name`.

@@ -19,17 +19,17 @@ TEST_CASE("a function's name tells its library") {
 }
 
 TEST_CASE("some functions are hidden in CUDA's own files") {
-  CHECK(shown_in_library_file("cudaMallocAsync", "libcudart.so.12") == Shown::never);
-  CHECK(shown_in_library_file("cudaMemcpyAsync", "libcudart.so.12") == Shown::always);
-  CHECK(shown_in_library_file("cuMemCreate", "libcuda.so.1") == Shown::never);
-  CHECK_FALSE(shown_in_library_file("cudaMalloc", "libtorch_cuda.so"));
+  CHECK(visibility_in_library_file("cudaMallocAsync", "libcudart.so.12") == Visibility::hidden);
+  CHECK(visibility_in_library_file("cudaMemcpyAsync", "libcudart.so.12") == Visibility::always);
+  CHECK(visibility_in_library_file("cuMemCreate", "libcuda.so.1") == Visibility::hidden);
+  CHECK_FALSE(visibility_in_library_file("cudaMalloc", "libtorch_cuda.so"));
 }
 
 TEST_CASE("functions of linked libraries are library calls") {
-  CHECK(shown_as_library_call("dnnl_primitive_execute") == Shown::always);
-  CHECK(shown_as_library_call("dnnl_memory_create") == Shown::never);
-  CHECK(shown_as_library_call("mkl_blas_sgemm") == Shown::leading);
-  CHECK_FALSE(shown_as_library_call("cudaMalloc"));
+  CHECK(visibility_of_library_call("dnnl_primitive_execute") == Visibility::always);
+  CHECK(visibility_of_library_call("dnnl_memory_create") == Visibility::hidden);
+  CHECK(visibility_of_library_call("mkl_blas_sgemm") == Visibility::if_leading);
+  CHECK_FALSE(visibility_of_library_call("cudaMalloc"));
 }
 
 TEST_CASE("libraries work on one kind of memory") {
