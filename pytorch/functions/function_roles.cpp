@@ -90,14 +90,6 @@ std::string_view without_cold_suffix(std::string_view symbol) {
   return tail.empty() || numbered ? symbol.substr(0, at) : symbol;
 }
 
-bool is_plumbing_library(std::string_view path) {
-  constexpr std::array<std::string_view, 9> kStarts = {"libpython", "python",  "_ctypes",
-                                                       "libffi",    "libc.so", "libpthread",
-                                                       "ld-linux",  "libm.so", "libstdc++"};
-  const std::string_view file = path.substr(path.rfind('/') + 1);
-  return std::ranges::any_of(kStarts, [&](auto start) { return file.starts_with(start); });
-}
-
 bool begins_threads(std::string_view symbol, std::string_view path) {
   constexpr std::array<std::string_view, 7> kNames = {"start_thread",
                                                       "clone",

@@ -51,10 +51,6 @@ OpStep step_of(const FunctionRole& role, std::string_view op);
 /// an entry). Returns other symbols unchanged.
 std::string_view without_cold_suffix(std::string_view symbol);
 
-/// Returns true if the file is the interpreter or a base library (C, C++, libffi). Their functions
-/// call each other in too many ways for the calls to be worth counting.
-bool is_plumbing_library(std::string_view path);
-
 /// Returns true if threads begin in this function of the file at `path`: a function of glibc,
 /// libstdc++ or OpenMP. Distributions strip glibc's names of these.
 bool begins_threads(std::string_view symbol, std::string_view path);

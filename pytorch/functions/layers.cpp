@@ -5,15 +5,11 @@
 
 #include "platform/text/glob.h"
 #include "pytorch/functions/function_rows.h"
+#include "pytorch/functions/runtime_libraries.h"
 #include "pytorch/functions/vendor_libraries.h"
 
 namespace optrace {
 namespace {
-
-// The interpreter and the system libraries: infrastructure, not steps of an op.
-constexpr auto kRuntimeLibraries = std::to_array<std::string_view>(
-    {"libpython*", "python*", "_ctypes*", "libffi*", "libc.so*", "libpthread*", "ld-linux*",
-     "libstdc++*", "libgcc_s*", "libgomp*", "libiomp5*", "liboptrace*"});
 
 // Python functions that are left out: lookups that occur in every module's stack.
 constexpr auto kFoldedPython = std::to_array<std::string_view>({
@@ -46,14 +42,11 @@ bool is_compiler_entry(std::string_view name) {
 }  // namespace
 
 Classification classify(std::string_view name, std::string_view library) {
-  const auto is_file = [&](std::string_view pattern) {
-    return matches_name_glob(library, pattern);
-  };
-  if (std::ranges::any_of(kRuntimeLibraries, is_file)) return {Layer::runtime, Visibility::hidden};
+  if (is_hidden_library(library)) return {Layer::runtime, Visibility::hidden};
   if (const auto visibility = visibility_in_library_file(name, library))
     return {Layer::library, *visibility};
   for (const FunctionRow& row : function_rows())
-    if (is_file(row.library) && matches_name_glob(name, row.name))
+    if (matches_name_glob(library, row.library) && matches_name_glob(name, row.name))
       return {row.layer, row.visibility};
   if (const auto visibility = visibility_of_library_call(name))
     return {Layer::library, *visibility};

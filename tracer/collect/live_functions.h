@@ -9,6 +9,7 @@
 
 #include "platform/elf/function_jumps.h"
 #include "pytorch/functions/function_roles.h"
+#include "pytorch/functions/runtime_libraries.h"
 #include "tracer/calltree/path_functions.h"
 #include "tracer/collect/function_table.h"
 #include "tracer/collect/tail_calls.h"
@@ -40,7 +41,7 @@ class LiveFunctions : public PathFunctions {
     if (all_have_paths_) return false;
     const std::uint32_t module = trace_.functions[function].module;
     while (plumbing_.size() < trace_.modules.size())
-      plumbing_.push_back(is_plumbing_library(trace_.modules[plumbing_.size()].path));
+      plumbing_.push_back(!has_counted_calls(trace_.modules[plumbing_.size()].path));
     return module != kNone && plumbing_[module];
   }
   bool begins_threads(std::uint32_t function) const override;
