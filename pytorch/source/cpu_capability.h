@@ -12,7 +12,7 @@ namespace optrace {
 inline constexpr std::string_view kBaselineCapability = "DEFAULT";
 
 /// The CPU capabilities for which ATen compiles the files in aten/src/ATen/native/cpu, each in a
-/// namespace of its name (aten/src/ATen/native/DispatchStub.h, cmake/Codegen.cmake; torch 2.6 to
+/// namespace of its name (aten/src/ATen/native/DispatchStub.h, Codegen.cmake; torch 2.6 to
 /// 2.15). An x86-64 wheel has the first three.
 inline constexpr auto kCpuCapabilities = std::to_array<std::string_view>(
     {kBaselineCapability, "AVX2", "AVX512", "VSX", "ZVECTOR", "SVE128", "SVE256"});
