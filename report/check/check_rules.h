@@ -8,58 +8,35 @@
 #include <vector>
 
 #include "platform/exported.h"
+#include "report/check/rule_sentence.h"
 
 namespace optrace {
 
-/// A comparison of two numbers.
-enum class Relation : std::uint8_t { at_most, at_least, less, more, equal, not_equal };
-bool holds(std::uint64_t found, Relation relation, std::uint64_t bound);
-/// Returns the relation's sign, such as `<=`.
-std::string_view sign_of(Relation relation);
-
-/// A quantity that can be counted in a report. docs/check-format.md defines them.
-enum class Measure : std::uint8_t {
-  ops,
-  kernels,
-  launches,
-  library_calls,
-  copies,
-  synchronisations,
-  graph_breaks,
-  recompiles,
-  cpu_fallbacks,
-  implicit_copies,
-  failures,
-};
+struct RuleKind;
 
 /// One rule: a sentence in the syntax of docs/check-format.md.
 struct Rule {
-  enum class Kind : std::uint8_t {
-    calls,        ///< The number of calls of `pattern` satisfies `relation`.
-    uses,         ///< Each call of op `pattern` ends in `backend`.
-    never_uses,   ///< No call of op `pattern` ends in `backend`.
-    measure,      ///< The count of `measure` satisfies `relation`.
-    no_dtype,     ///< No op works on tensors of `dtype`.
-    has_sources,  ///< Every frame of PyTorch has a source.
-    /// Each call of `function` in calls of op `pattern` returned `value` (`relation` equal), or did
-    /// not (not_equal).
-    decision,
-    no_finding,  ///< The rule `pattern` of `optrace findings` finds nothing; empty: no rule does.
-  };
-  Kind kind = Kind::measure;
-  std::string text;     ///< The sentence.
-  std::string name;     ///< Name of the rule; the sentence if none is given.
-  std::string because;  ///< Reason for the rule; may be empty.
-  std::string pattern;  ///< Function, op or class; `*` matches any characters. Or a finding's rule.
-  std::string device;   ///< Only for `uses` and `decision`: `cpu` or `cuda`; empty: any.
-  std::string backend, dtype;
-  std::string function, value;  ///< Only for `decision`.
-  Measure measure = Measure::ops;
+  const RuleKind* kind = nullptr;  ///< A row of rule_kinds().
+  std::string text;                ///< The sentence.
+  std::string name;                ///< Name of the rule; the sentence if none is given.
+  std::string because;             ///< Reason for the rule; may be empty.
+  /// What the rule is about: a function, op or class, in which `*` matches any characters; the
+  /// words of a measure; or a finding's rule, empty for all of them.
+  std::string pattern;
+  std::string device;    ///< Only calls of the op on `cpu` or `cuda`; empty: on any.
+  std::string function;  ///< The function whose decisions in the op the rule is about.
+  std::string value;     ///< A backend, a dtype, or what `function` returns.
+  /// The number of occurrences, or the value, satisfies this relation.
   Relation relation = Relation::at_least;
   std::uint64_t bound = 1;
   std::string file;      ///< File with the rule; empty for a rule from the command line.
   std::size_t line = 0;  ///< Line in `file`, from 1.
 };
+
+/// Makes the rule hold if nothing is counted.
+void forbid(Rule& rule);
+/// Returns true if the rule holds only if nothing is counted.
+bool forbids(const Rule& rule);
 
 /// Maximum number of rules per check. Resolving a name takes some milliseconds.
 constexpr std::size_t kMaxRules = 10'000;

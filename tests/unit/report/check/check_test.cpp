@@ -17,6 +17,7 @@
 #include "platform/error.h"
 #include "platform/files/private_folder.h"
 #include "report/check/formats/check_output.h"
+#include "report/check/rule_kinds.h"
 #include "report/compare/baseline.h"
 #include "report/job/join.h"
 #include "report/merge/merge.h"
@@ -248,7 +249,7 @@ TEST_CASE("a report and what is written of it say what a trace lacks", "[check][
 
 TEST_CASE("rules are sentences", "[check]") {
   Rule rule = parse_rule("  calls  at::native::f(int, long) <= 12 ");
-  CHECK(rule.kind == Rule::Kind::calls);
+  CHECK(rule.kind->form == "calls NAME");
   CHECK(rule.pattern == "at::native::f(int, long)");
   CHECK(rule.relation == Relation::at_most);
   CHECK(rule.bound == 12);
@@ -261,18 +262,18 @@ TEST_CASE("rules are sentences", "[check]") {
   CHECK(rule.relation == Relation::equal);
   CHECK(rule.bound == 0);
   rule = parse_rule("conv2d@cuda never uses cuDNN");
-  CHECK(rule.kind == Rule::Kind::never_uses);
+  CHECK(rule.kind->form == "OP never uses BACKEND");
   CHECK(rule.device == "cuda");
   rule = parse_rule("conv2d@cuda decision use_cudnn != false");
-  CHECK(rule.kind == Rule::Kind::decision);
+  CHECK(rule.kind->form == "OP decision FUNCTION == VALUE");
   CHECK(rule.pattern == "conv2d");
   CHECK(rule.device == "cuda");
   CHECK(rule.function == "use_cudnn");
   CHECK(rule.relation == Relation::not_equal);
   CHECK(rule.value == "false");
-  CHECK(parse_rule("library calls != 4").measure == Measure::library_calls);
-  CHECK(parse_rule("no kernel of dtype torch.float64").dtype == "float64");
-  CHECK(parse_rule("no implicit copy between devices").measure == Measure::implicit_copies);
+  CHECK(parse_rule("library calls != 4").pattern == "library calls");
+  CHECK(parse_rule("no kernel of dtype torch.float64").value == "float64");
+  CHECK(parse_rule("no implicit copy between devices").pattern == "implicit copies");
 }
 
 TEST_CASE("what is no rule is refused with what was expected", "[check]") {

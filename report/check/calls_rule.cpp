@@ -1,0 +1,137 @@
+// `calls NAME [<= N]` and `never calls NAME`
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "present/readable_numbers.h"
+#include "report/check/rule_functions.h"
+#include "report/check/undecidable.h"
+
+namespace optrace {
+namespace {
+
+bool any_pattern(const NameMeaning& meaning, bool (*is_such)(std::string_view pattern)) {
+  return std::ranges::any_of(meaning.patterns,
+                             [&](const std::string& pattern) { return is_such(pattern); });
+}
+
+// Python names have dots, and no `::`.
+bool may_be_python(const NameMeaning& meaning) {
+  return !meaning.classes.empty() || any_pattern(meaning, [](std::string_view pattern) {
+    return pattern.find("::") == std::string_view::npos &&
+           pattern.find_first_of(".*") != std::string_view::npos;
+  });
+}
+
+// Names with at most one scope: `aten::add.Tensor`, `add`, `sgemm_`.
+bool may_be_op(const NameMeaning& meaning) {
+  return any_pattern(meaning, [](std::string_view pattern) {
+    const std::size_t scope = pattern.find("::");
+    return scope == std::string_view::npos ||
+           pattern.find("::", scope + 2) == std::string_view::npos ||
+           pattern.find('*') != std::string_view::npos;
+  });
+}
+
+// Ops have a scope and a lower-case name; device kernels can have any name.
+bool may_be_device_kernel(const NameMeaning& meaning) {
+  return any_pattern(meaning,
+                     [](std::string_view pattern) { return !pattern.starts_with("aten::"); });
+}
+
+/// Counts the calls of a library function that are recorded in the frame and have no frame of their
+/// own.
+std::uint64_t calls_inside(const NameMeaning& meaning, const Frame& frame) {
+  const auto has_frame = [&](const std::string& name) {
+    return std::ranges::find(frame.children, name, &Frame::name) != frame.children.end();
+  };
+  std::uint64_t count = 0;
+  for (const LibraryCall& call : frame.detail->calls)
+    if (!call.function.empty() && call.library != "oneDNN" && meaning.names(call.function) &&
+        !has_frame(call.function))
+      count += call.calls;
+  return count;
+}
+
+class CallsCounter final : public RuleCounter {
+ public:
+  CallsCounter(const Rule& rule, const CheckContext& context)
+      : rule_(rule),
+        context_(context),
+        meaning_(context.names().meaning_of(rule.pattern)),
+        recorded_(context.names().recorded_calls(meaning_)) {}
+
+  void visit(const PathToFrame& path) override {
+    const Frame& frame = path.frame();
+    occurrences().add(path, meaning_.names(frame, path.python_function)
+                                ? frame.calls
+                                : calls_inside(meaning_, frame));
+  }
+
+  Verdict judge() const override {
+    if (found() == 0)
+      if (auto why = why_never_found(rule_, meaning_, context_)) return {.undecidable = why};
+    return {.holds = holds(found(), rule_.relation, rule_.bound),
+            .found = found() == 0 ? "never called" : "called " + counted(found(), "time")};
+  }
+
+  Sensitivity sensitivity() const override {
+    const bool is_represented = !meaning_.classes.empty() || !meaning_.bindings.empty();
+    return {.python = {.more = may_be_python(meaning_)},
+            .records = {.more = may_be_op(meaning_)},
+            .device = {.more = may_be_device_kernel(meaning_)},
+            // A method of the same class, or another frame of a binding, is counted in addition.
+            .places = {.too_many = is_represented}};
+  }
+
+  bool may_change_verdict(const Uncertainty& uncertainty, bool /*holds*/) const override {
+    return may_change_comparison(uncertainty, found(), rule_.relation, rule_.bound);
+  }
+
+ private:
+  /// Reports leave out calls below which they show nothing.
+  std::uint64_t found() const { return std::max(occurrences().count(), recorded_); }
+
+  const Rule& rule_;
+  const CheckContext& context_;
+  NameMeaning meaning_;
+  std::uint64_t recorded_;  // Calls in the traces.
+};
+
+/// Parses a sentence with `at` words before the pattern, which may contain spaces.
+Rule called_name(const RuleSentence& sentence, std::size_t at, bool bound) {
+  const std::size_t end = sentence.size() - (bound ? 2 : 0);
+  if (end <= at) throw sentence.refused("the name of the called function is missing");
+  Rule rule;
+  rule.pattern = sentence.joined(at, end);
+  sentence.require_name(rule.pattern);
+  return rule;
+}
+
+}  // namespace
+
+ParsedRule parse_calls(const RuleSentence& sentence) {
+  if (sentence.word(0) != "calls") return std::nullopt;
+  const std::optional<Bound> bound = sentence.bound();
+  Rule rule = called_name(sentence, 1, bound.has_value());
+  if (bound) {
+    rule.relation = bound->relation;
+    rule.bound = bound->number;
+  }
+  return rule;
+}
+
+ParsedRule parse_never_calls(const RuleSentence& sentence) {
+  if (sentence.word(0) != "never" || sentence.word(1) != "calls") return std::nullopt;
+  if (sentence.bound()) throw sentence.refused("a rule with 'never' takes no number");
+  Rule rule = called_name(sentence, 2, false);
+  forbid(rule);
+  return rule;
+}
+
+StartedRule start_calls(const Rule& rule, const CheckContext& context) {
+  return std::make_unique<CallsCounter>(rule, context);
+}
+
+}  // namespace optrace

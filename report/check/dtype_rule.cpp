@@ -1,0 +1,90 @@
+// `no kernel of dtype DTYPE`
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "present/readable_numbers.h"
+#include "pytorch/names/dtypes.h"
+#include "report/check/rule_functions.h"
+#include "report/check/undecidable.h"
+#include "report/model/op_call.h"
+
+namespace optrace {
+namespace {
+
+/// Counts the calls of an op with a tensor of that dtype among their arguments or results.
+std::uint64_t calls_on_dtype(const Frame& op, const std::string& dtype) {
+  const auto has_dtype = [&](const TensorFacts* tensor) {
+    return tensor != nullptr && tensor->dtype == dtype;
+  };
+  if (std::ranges::any_of(results_of(op), [&](const Result* result) {
+        return has_dtype(std::get_if<TensorFacts>(&result->value));
+      }))
+    return op.calls;
+  std::uint64_t calls = 0;
+  for (const OpCalls& kind : op_calls(op))
+    if (std::ranges::any_of(tensors_in(kind), has_dtype)) calls += kind.calls;
+  return calls;
+}
+
+class DtypeCounter final : public RuleCounter {
+ public:
+  DtypeCounter(const Rule& rule, const CheckContext& context) : rule_(rule), context_(context) {}
+
+  void visit(const PathToFrame& path) override {
+    if (is_op_call(path.frame()))
+      occurrences().add(path, calls_on_dtype(path.frame(), rule_.value));
+  }
+
+  Verdict judge() const override {
+    const RecordedArguments& arguments = context_.arguments();
+    if (!arguments.any) return {.undecidable = without_op_records()};
+    const std::uint64_t found = occurrences().count();
+    if (found != 0)
+      return {.found = fmt::format("ops called {} on tensors of {}", counted(found, "time"),
+                                   rule_.value)};
+    if (arguments.left_out != 0) return {.undecidable = without_some_arguments(arguments.left_out)};
+    return {.holds = true, .found = "none"};
+  }
+
+  Sensitivity sensitivity() const override { return {.records = {.more = true}}; }
+
+  bool may_change_verdict(const Uncertainty& uncertainty, bool holds) const override {
+    return uncertainty.more && holds;
+  }
+
+ private:
+  const Rule& rule_;
+  const CheckContext& context_;
+};
+
+}  // namespace
+
+ParsedRule parse_dtype(const RuleSentence& sentence) {
+  const std::string text = sentence.joined(0);
+  constexpr std::string_view kStart = "no kernel of dtype ";
+  constexpr std::string_view kModule = "torch.";
+  if (!text.starts_with(kStart)) return std::nullopt;
+  Rule rule;
+  rule.value = text.substr(kStart.size());
+  if (rule.value.starts_with(kModule)) rule.value.erase(0, kModule.size());
+  if (!is_dtype(rule.value)) {
+    std::vector<std::string_view> names;
+    std::ranges::transform(kDtypes, std::back_inserter(names), &Dtype::name);
+    throw sentence.refused(fmt::format("'{}' is not a dtype", rule_excerpt(rule.value)),
+                           fmt::format("The dtypes are: {}.", fmt::join(names, ", ")));
+  }
+  return rule;
+}
+
+StartedRule start_dtype(const Rule& rule, const CheckContext& context) {
+  return std::make_unique<DtypeCounter>(rule, context);
+}
+
+}  // namespace optrace
