@@ -20,6 +20,7 @@ import torch
 CALLS = 2_000
 REPEATS = 5  # Per round.
 ROUNDS = 8
+RECORDING_BYTES = 256 << 20  # Only what is written to takes disk space.
 
 
 def per_call(a, b):
@@ -78,7 +79,13 @@ def timed_placing(agent, plan_paths, use_jumps):
     return placed, time.perf_counter() - begin
 
 
-def measure_round(agent, a, b, plan_paths, sink):
+def begin(agent, recording):
+    """Starts a recording into the file with this descriptor."""
+    agent.share(recording, ctypes.c_uint64(RECORDING_BYTES))
+    agent.start()
+
+
+def measure_round(agent, a, b, plan_paths, recording):
     """Nanoseconds per call for each way, in turn: the machine's speed changes slowly."""
     times = {"untraced": median_of(a, b)}
     times["torch.profiler"] = profiled(a, b, False)
@@ -86,7 +93,7 @@ def measure_round(agent, a, b, plan_paths, sink):
     jumps = timed_placing(agent, plan_paths, True)
     times["probes placed, not recording"] = median_of(a, b)
     times["probes recording"] = median_of(
-        a, b, agent.start, lambda: (agent.stop(), agent.write(sink)))
+        a, b, lambda: begin(agent, recording), agent.stop)
     agent.remove()
     times["after removal"] = median_of(a, b)
     traps = timed_placing(agent, plan_paths, False)
@@ -100,13 +107,14 @@ def main():
     a, b = torch.ones(4), torch.ones(4)
     per_call(a, b)
     agent = Agent(build)
-    with tempfile.TemporaryDirectory() as scratch, open(os.devnull, "wb") as nowhere:
-        begin = time.perf_counter()
+    with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryFile() as recording:
+        before = time.perf_counter()
         # Also includes the plan for the interpreter, which optrace found in addition to torch's
         # libraries.
         plan_paths = plans(build, scratch)
-        planning = time.perf_counter() - begin
-        rounds = [measure_round(agent, a, b, plan_paths, nowhere.fileno()) for _ in range(ROUNDS)]
+        planning = time.perf_counter() - before
+        rounds = [measure_round(agent, a, b, plan_paths, recording.fileno())
+                  for _ in range(ROUNDS)]
     print(f"torch {torch.__version__}: torch.add of 4 floats, {ROUNDS} rounds, medians")
     for name in rounds[0][0]:
         nanoseconds = statistics.median(times[name] for times, _, _ in rounds)

@@ -37,6 +37,7 @@ class NamedValues {
   void add(const char* name, const std::vector<std::uint64_t>& numbers) {
     if (numbers.empty()) return;
     std::vector<OpenValue> list;
+    list.reserve(numbers.size());
     for (const std::uint64_t number : numbers) list.push_back(value_of(number));
     values_.push_back({name, {std::move(list)}});
   }
@@ -44,6 +45,7 @@ class NamedValues {
   void add(const char* name, const std::vector<NamedConstant>& constants) {
     if (constants.empty()) return;
     std::vector<NamedValue> members;
+    members.reserve(constants.size());
     for (const NamedConstant& one : constants) members.push_back({one.name, value_of(one.value)});
     values_.push_back({name, {std::move(members)}});
   }

@@ -362,7 +362,7 @@ Json to_json(const LibraryCall& call) {
 Json to_json(const Launch& launch) {
   Json object = common_json(launch);
   for (const auto& [key, member] : kLaunchNumbers)
-    if (launch.*member) object[key] = *(launch.*member);
+    if (const std::optional<std::uint64_t>& number = launch.*member) object[key] = *number;
   for (const auto& [key, member] : kLaunchDimensions)
     if (!(launch.*member).empty()) object[key] = launch.*member;
   if (!launch.constants.empty()) object["constants"] = to_json(launch.constants);

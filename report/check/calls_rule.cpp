@@ -71,7 +71,7 @@ class CallsCounter final : public RuleCounter {
 
   Verdict judge() const override {
     if (found() == 0)
-      if (auto why = why_never_found(rule_, meaning_, context_)) return {.undecidable = why};
+      if (const auto why = why_never_found(rule_, meaning_, context_)) return {.undecidable = why};
     return {.holds = holds(found(), rule_.relation, rule_.bound),
             .found = found() == 0 ? "never called" : "called " + counted(found(), "time")};
   }

@@ -37,6 +37,7 @@ class Check {
   std::vector<CheckResult> run() {
     walk();
     std::vector<CheckResult> results;
+    results.reserve(rules_.size());
     for (std::size_t i = 0; i < rules_.size(); ++i)
       results.push_back(result_of(rules_[i], *counters_[i]));
     return results;

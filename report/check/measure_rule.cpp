@@ -217,7 +217,7 @@ class MeasureCounter final : public RuleCounter {
   }
 
   Verdict judge() const override {
-    if (auto why = why_undecidable()) return {.undecidable = why};
+    if (const auto why = why_undecidable()) return {.undecidable = why};
     const std::uint64_t found = occurrences().count();
     return {.holds = holds(found, rule_.relation, rule_.bound), .found = std::to_string(found)};
   }

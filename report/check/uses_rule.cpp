@@ -121,7 +121,7 @@ class UsesCounter final : public RuleCounter {
   Verdict judge() const override {
     const std::uint64_t found = occurrences().count();
     if (found == 0)
-      if (auto why = why_nothing_was_checked()) return {.undecidable = why};
+      if (const auto why = why_nothing_was_checked()) return {.undecidable = why};
     Verdict verdict{.holds = never_ ? using_ == 0 : found > 0 && using_ + doubtful_ == found,
                     .found = found_text()};
     if (verdict.holds && doubtful_ != 0)

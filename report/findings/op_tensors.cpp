@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <optional>
 #include <variant>
 #include <vector>
 
@@ -11,18 +12,25 @@
 namespace optrace {
 namespace {
 
-bool has_known_layout(const TensorFacts& tensor) {
-  return tensor.shape && tensor.strides && tensor.shape->size() == tensor.strides->size();
+// The sizes and strides of a tensor, as many of the ones as of the others.
+struct Layout {
+  const Sizes& shape;
+  const Sizes& strides;
+};
+
+// Returns nothing if the layout is unknown. The tensor must outlive the result.
+std::optional<Layout> layout_of(const TensorFacts& tensor) {
+  if (!tensor.shape || !tensor.strides || tensor.shape->size() != tensor.strides->size())
+    return std::nullopt;
+  return Layout{*tensor.shape, *tensor.strides};
 }
 
-// Returns true if the dimensions, innermost first, lie in memory without gaps. The tensor has a
-// known layout.
-bool is_dense(const TensorFacts& tensor, const std::vector<std::size_t>& order) {
+// Returns true if the dimensions, innermost first, lie in memory without gaps.
+bool is_dense(const Layout& layout, const std::vector<std::size_t>& order) {
   std::uint64_t stride = 1;
   for (const std::size_t dimension : order) {
-    const auto size = static_cast<std::uint64_t>((*tensor.shape)[dimension]);
-    if (size != 1 && static_cast<std::uint64_t>((*tensor.strides)[dimension]) != stride)
-      return false;
+    const auto size = static_cast<std::uint64_t>(layout.shape[dimension]);
+    if (size != 1 && static_cast<std::uint64_t>(layout.strides[dimension]) != stride) return false;
     stride *= size;
   }
   return true;
@@ -80,25 +88,28 @@ std::uint64_t calls_recording_graph(const Frame& frame) {
 }
 
 bool is_contiguous(const TensorFacts& tensor) {
-  return has_known_layout(tensor) && is_dense(tensor, innermost_first(tensor.shape->size()));
+  const std::optional<Layout> layout = layout_of(tensor);
+  return layout && is_dense(*layout, innermost_first(layout->shape.size()));
 }
 
 bool is_permuted(const TensorFacts& tensor) {
-  if (!has_known_layout(tensor)) return false;
-  std::vector<std::size_t> order = innermost_first(tensor.shape->size());
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return (*tensor.strides)[i]; });
-  return is_dense(tensor, order) && !is_contiguous(tensor);
+  const std::optional<Layout> layout = layout_of(tensor);
+  if (!layout) return false;
+  std::vector<std::size_t> order = innermost_first(layout->shape.size());
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return layout->strides[i]; });
+  return is_dense(*layout, order) && !is_contiguous(tensor);
 }
 
 MemoryFormat memory_format(const TensorFacts& tensor) {
-  if (!has_known_layout(tensor)) return MemoryFormat::other;
-  const std::size_t dimensions = tensor.shape->size();
+  const std::optional<Layout> layout = layout_of(tensor);
+  if (!layout) return MemoryFormat::other;
+  const std::size_t dimensions = layout->shape.size();
   if (dimensions != 4 && dimensions != 5) return MemoryFormat::other;
   std::vector<std::size_t> channels_last{1};
   for (std::size_t i = dimensions; i-- > 2;) channels_last.push_back(i);
   channels_last.push_back(0);
   const bool first = is_contiguous(tensor);
-  if (first == is_dense(tensor, channels_last)) return MemoryFormat::other;
+  if (first == is_dense(*layout, channels_last)) return MemoryFormat::other;
   return first ? MemoryFormat::contiguous : MemoryFormat::channels_last;
 }
 

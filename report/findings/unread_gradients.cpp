@@ -125,9 +125,10 @@ class Gradients {
   void note(const Frame& op, Part part) {
     if (op.detail->dispatch->variants_left_out != 0) complete_ = false;
     for (const OpCalls& kind : op_calls(op)) {
-      if (!kind.arguments || has_longer_list(*kind.arguments)) complete_ = false;
-      if (!kind.arguments) continue;
-      for (const Argument& argument : *kind.arguments)
+      const std::optional<std::vector<Argument>>& arguments = kind.arguments;
+      if (!arguments || has_longer_list(*arguments)) complete_ = false;
+      if (!arguments) continue;
+      for (const Argument& argument : *arguments)
         for (const TensorFacts* const tensor : tensors_in(argument.value))
           note(argument.name, *tensor, kind.calls, part);
     }

@@ -33,6 +33,7 @@ std::uint64_t number_of(const std::string& name) {
 // Returns the kernels graph by graph, in the order in which Inductor defines them.
 std::vector<const GeneratedKernel*> in_order(const std::vector<GeneratedKernel>& kernels) {
   std::vector<const GeneratedKernel*> all;
+  all.reserve(kernels.size());
   for (const GeneratedKernel& kernel : kernels) all.push_back(&kernel);
   for (auto begin = all.begin(); begin != all.end();) {
     const auto end = std::find_if(

@@ -160,6 +160,7 @@ class HeaderWriter {
       field("processes", process_names(ids));
     constexpr std::size_t kMax = 16;  // Of a job in which every rank differs, the tree has all.
     std::vector<std::string> differences;
+    differences.reserve(report_.recording.differences.size());
     for (const std::string& difference : report_.recording.differences)
       differences.push_back(printable(difference));
     list(differences, std::min(kMax, max_entries_), "differences", "", "");

@@ -11,12 +11,10 @@ namespace {
 
 // Returns true if the strides are those of the same layout: strides of dimensions with one element
 // have no meaning.
-bool same_layout(const StoredTensor& one, const StoredTensor& other) {
-  if (!one.strides || !other.strides || one.strides->size() != other.strides->size() ||
-      !one.shape || one.shape->size() != one.strides->size())
-    return true;
-  for (std::size_t i = 0; i < one.strides->size(); ++i)
-    if ((*one.shape)[i] != 1 && (*one.strides)[i] != (*other.strides)[i]) return false;
+bool same_layout(const Sizes& shape, const Sizes& one, const Sizes& other) {
+  if (one.size() != other.size() || shape.size() != one.size()) return true;
+  for (std::size_t i = 0; i < one.size(); ++i)
+    if (shape[i] != 1 && one[i] != other[i]) return false;
   return true;
 }
 
@@ -24,7 +22,7 @@ std::string reason_of_copy(const StoredTensor& to, const StoredTensor& from) {
   if (to.device != from.device) return fmt::format("device: {} to {}", from.device, to.device);
   if (to.dtype != from.dtype) return fmt::format("dtype: {} to {}", from.dtype, to.dtype);
   if (to.shape != from.shape) return "shape: the source is expanded";
-  if (!same_layout(to, from))
+  if (to.shape && to.strides && from.strides && !same_layout(*to.shape, *to.strides, *from.strides))
     return fmt::format("layout: strides {} to {}", fmt::join(*from.strides, ","),
                        fmt::join(*to.strides, ","));
   return "requested";

@@ -74,14 +74,14 @@ def _trace(connection):
     orders: dict[str, collections.abc.Callable] = {
         Order.PREPARE: tracer.prepare, Order.RECORD: tracer.record, Order.DESCRIBE: tracer.describe}
     while True:
-        message, region = connection.receive_with_descriptors()
+        message, descriptors = connection.receive_with_descriptors()
         if message[Key.ORDER] == Order.FINISH:
             return
         if message[Key.ORDER] == Order.LOAD:
             tracer.load_agents(message)
             continue
         try:
-            answer, values = orders[message[Key.ORDER]](message, *region)
+            answer, values = orders[message[Key.ORDER]](message, descriptors)
         except Problem as problem:
             _report(connection, problem)
             continue
@@ -102,7 +102,7 @@ class _Tracer:
         self._calls = []
         self._agent = None
 
-    def prepare(self, order):
+    def prepare(self, order, _descriptors):
         from .call_options import CallOptions
 
         torch = self._torch
@@ -117,8 +117,9 @@ class _Tracer:
         self._calls.append(prepared)
         return Message.READY, {Key.CALL: len(self._calls) - 1, Key.MODULES: modules}
 
-    def record(self, order, region):
-        """Records a call into the memory of the descriptor `region`."""
+    def record(self, order, descriptors):
+        """Records a call into the memory of the only descriptor."""
+        [region] = descriptors
         try:
             self.load_agents(order)
             self._agent.share(region)
@@ -134,7 +135,7 @@ class _Tracer:
         call.record(self._torch, agent)
         return Message.RECORDED, {}
 
-    def describe(self, order):
+    def describe(self, order, _descriptors):
         from .op_records import dispatch_tables
 
         prepared = self._calls[order[Key.CALL]]

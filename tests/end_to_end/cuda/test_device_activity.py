@@ -109,7 +109,7 @@ def built(worked):
 
 
 @pytest.fixture
-def recorded_by_hand(run_program, build, tmp_path, built):
+def recorded_by_hand(run_program, build, repository, tmp_path, built):
     """recorded_by_hand(interpreter, code to run before) -> what the recording lists as missing."""
 
     def record(interpreter, before):
@@ -117,12 +117,13 @@ def recorded_by_hand(run_program, build, tmp_path, built):
         code = f"""
 import ctypes, os, sys
 {before}
-sys.path.insert(0, {str(build / "share/optrace/target")!r})
+sys.path[:0] = [{str(build / "share/optrace/target")!r}, {str(repository / "tests/agent")!r}]
 from optrace_target.agent import Agent
+from recording_file import record_into
 agent = Agent({str(build / "lib/optrace/liboptrace_agent.so")!r}, True)
+record_into(agent._library, {str(recording)!r})
 assert agent.record_device_activity({built(interpreter)[0]!r}) == []
 assert agent.start() == 0 and agent.stop() == 0
-agent.write({str(recording)!r})
 """
         result = run_program([interpreter, "-c", code], timeout=120)
         assert result.returncode == 0, result.stderr

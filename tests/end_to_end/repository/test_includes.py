@@ -8,8 +8,8 @@ import pytest
 # A folder includes no headers of those to its right.
 LAYERS = ("platform", "pytorch", "present", "indexer", "target", "gpu", "tracer", "lookup",
           "report", "src", "python")
-# Headers that may include nlohmann's, besides those called *_json.h: the basics of JSON, the edges to
-# Python, and what has to do with a trace's metadata and with messages, which are JSON inside.
+# Headers that may include nlohmann's, besides those called *_json.h: the basics of JSON, the edges
+# to Python, and what has to do with a trace's metadata and with messages, which are JSON inside.
 JSON_HEADERS = {"platform/text/json_", "present/json_or_null.h", "python/",
                 "report/compare/formats/comparison_json.h", "report/compiled/",
                 "report/details/attention_backends.h", "report/job/merged_processes.h",
