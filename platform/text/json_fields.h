@@ -48,6 +48,13 @@ inline bool flag_at(const nlohmann::json& object, const char* key) {
   return value_at(object, key) == true;
 }
 
+/// Returns nothing if there is no such truth value.
+inline std::optional<bool> truth_at(const nlohmann::json& object, const char* key) {
+  const nlohmann::json& value = value_at(object, key);
+  if (!value.is_boolean()) return std::nullopt;
+  return value.get<bool>();
+}
+
 /// The result is valid as long as `object`.
 inline const nlohmann::json& object_at(const nlohmann::json& object, const char* key) {
   static const nlohmann::json kEmpty = nlohmann::json::object();

@@ -10,6 +10,7 @@
 #include "pytorch/functions/layers.h"
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
+#include "report/model/op_call.h"
 
 namespace optrace {
 namespace {
@@ -83,7 +84,7 @@ std::vector<CompiledNode> nodes_below(const Frame& compiled) {
     } else if (matches_name_glob(frame->name, kFrameHook)) {
       node.graph = false;
     }
-    node.runs_ops = !node.graph && is_call(*frame);
+    node.runs_ops = !node.graph && is_op_call(*frame);
     for (auto child = frame->children.rbegin(); child != frame->children.rend(); ++child)
       pending.emplace_back(&*child, nodes.size());
     nodes.push_back(node);

@@ -11,6 +11,7 @@
 #include "platform/text/json_fields.h"
 #include "pytorch/symbols/symbol_name.h"
 #include "pytorch/values/values_json.h"
+#include "report/model/op_call.h"
 #include "report/model/walk_frames.h"
 
 namespace optrace {
@@ -121,7 +122,7 @@ void note_attention_backends(Report& report, const Json& meta, const Index* inde
     if (auto backends = DetailMaker(index).backends(call); !backends.empty())
       known.emplace_back(&list_at(call, "inputs"), std::move(backends));
   walk_frames(report.roots, nullptr, [&](Frame& frame, std::nullptr_t) {
-    if (frame.op != kOp || !is_call(frame)) return nullptr;
+    if (frame.op != kOp || !is_op_call(frame)) return nullptr;
     const auto found = std::ranges::find_if(
         known, [&](const auto& one) { return has_inputs(*frame.detail->dispatch, *one.first); });
     if (found != known.end())

@@ -18,7 +18,7 @@
 namespace optrace {
 namespace {
 
-constexpr std::string_view kKernel = "kernel";
+constexpr const char* kKernel = "kernel";
 
 // The most informative keys, printed first; the others follow by name.
 constexpr auto kFirst = std::to_array<std::string_view>(
@@ -145,29 +145,34 @@ void add_duration(const Duration& one, std::optional<Duration>& sum) {
             : one;
 }
 
-// Returns the JSON of a record of a library call or of device activity; null for another one.
-nlohmann::json record_at(const Trace& trace, std::uint32_t number) {
-  if (number == 0 || number >= trace.op_records.size()) return {};
-  nlohmann::json record = read_json(trace.op_records[number]);
-  if (!value_at(record, "kind").is_string()) return {};
-  return record;
-}
-
-// Returns the symbol of the kernel that a record describes, and takes the keys that are not about
-// the launch out of the record. Empty if it describes no kernel.
-std::string take_kernel(nlohmann::json& record) {
-  std::string symbol;
-  if (text_at(record, "kind") == kKernel) symbol = text_at(record, "kernel");
-  if (!symbol.empty())
-    for (const std::string_view known : {"call", "kind", "kernel"}) record.erase(known);
-  return symbol;
-}
-
-bool reads_device(const nlohmann::json& record) {
-  return flag_at(record, "host_read");
-}
-
 }  // namespace
+
+// A record of a library call or of device activity: a kernel's launch, or another call.
+struct CallDetails::Record {
+  std::string kernel;  // Its symbol; empty for another call.
+  Launch launch;       // Of a kernel.
+  LibraryCall call;    // Another call.
+  bool has_function = false;
+  bool reads_device = false;
+
+  // Returns nothing if the trace has no such record.
+  static std::optional<Record> read(const Trace& trace, std::uint32_t number) {
+    if (number == 0 || number >= trace.op_records.size()) return std::nullopt;
+    nlohmann::json json = read_json(trace.op_records[number]);
+    if (!value_at(json, "kind").is_string()) return std::nullopt;
+    Record record;
+    record.has_function = value_at(json, "call").is_string();
+    record.reads_device = flag_at(json, "host_read");
+    if (text_at(json, "kind") == kKernel) record.kernel = text_at(json, kKernel);
+    if (record.kernel.empty()) {
+      record.call = library_call_of(json);
+    } else {
+      for (const char* const known : {"call", "kind", kKernel}) json.erase(known);
+      record.launch = launch_of(json);
+    }
+    return record;
+  }
+};
 
 CallDetails::CallDetails(const Trace& trace) : trace_(trace) {
   for (std::uint32_t i = 0; i < trace.op_records.size(); ++i) {
@@ -188,24 +193,16 @@ CallDetails::Calls CallDetails::of(std::string_view function,
                                    std::span<const OpTally> tallies) const {
   Calls result;
   for (std::size_t i = 0; i < tallies.size(); ++i) {
-    nlohmann::json record = record_at(trace_, tallies[i].record);
-    if (!value_at(record, "call").is_string()) continue;
-    const LibraryCall read = library_call_of(record);
-    const bool own = read.function == function;
-    if (!own && (read.has_failed() || read.is_refused())) {
-      add_failed(read.function, read, tallies[i].calls, result);
+    std::optional<Record> record = Record::read(trace_, tallies[i].record);
+    if (!record || !record->has_function) continue;
+    LibraryCall& call = record->call;
+    const bool own = call.function == function;
+    if (!own && (call.has_failed() || call.is_refused())) {
+      add_failed(call.function, call, tallies[i].calls, result);
       continue;
     }
-    result.reads_device = result.reads_device || reads_device(record);
-    if (const std::string symbol = take_kernel(record); !symbol.empty()) {
-      Launch launch = launch_of(record);
-      launch.calls = tallies[i].calls;
-      add_kernel(symbol, std::move(launch), i, result);
-      continue;
-    }
-    LibraryCall& call = result.calls.emplace_back(read);
-    call.calls = tallies[i].calls;
     if (own) call.function.clear();
+    add(*std::move(record), tallies[i].calls, std::nullopt, i, result);
   }
   return result;
 }
@@ -234,20 +231,9 @@ CallDetails::Calls CallDetails::of(std::span<const ActivityTally> tallies) const
   Calls result;
   for (std::size_t i = 0; i < tallies.size(); ++i) {
     const ActivityTally& tally = tallies[i];
-    nlohmann::json record = record_at(trace_, tally.record);
-    if (record.is_null()) continue;
-    const Duration duration{tally.total_time, tally.shortest_time, tally.longest_time};
-    result.reads_device = result.reads_device || reads_device(record);
-    if (const std::string symbol = take_kernel(record); !symbol.empty()) {
-      Launch launch = launch_of(record);
-      launch.calls = tally.times;
-      launch.duration = duration;
-      add_kernel(symbol, std::move(launch), i, result);
-      continue;
-    }
-    LibraryCall& call = result.calls.emplace_back(library_call_of(record));
-    call.calls = tally.times;
-    call.duration = duration;
+    if (std::optional<Record> record = Record::read(trace_, tally.record))
+      add(*std::move(record), tally.times,
+          Duration{tally.total_time, tally.shortest_time, tally.longest_time}, i, result);
   }
   return result;
 }
@@ -264,16 +250,25 @@ void CallDetails::add_failed(const std::string& function, LibraryCall call, std:
   failed.records.push_back(std::move(call));
 }
 
-void CallDetails::add_kernel(const std::string& symbol, Launch launch, std::size_t tally,
-                             Calls& result) {
-  const auto [place, added] = result.kernel_places.emplace(symbol, result.kernels.size());
+void CallDetails::add(Record record, std::uint64_t calls, const std::optional<Duration>& duration,
+                      std::size_t tally, Calls& result) {
+  result.reads_device = result.reads_device || record.reads_device;
+  if (record.kernel.empty()) {
+    record.call.calls = calls;
+    record.call.duration = duration;
+    result.calls.push_back(std::move(record.call));
+    return;
+  }
+  const auto [place, added] = result.kernel_places.emplace(record.kernel, result.kernels.size());
   if (added)
     result.kernels.push_back(
-        {.symbol = symbol, .calls = 0, .launches = {}, .duration = {}, .first = tally});
+        {.symbol = record.kernel, .calls = 0, .launches = {}, .duration = {}, .first = tally});
   Kernel& kernel = result.kernels[place->second];
-  kernel.calls += launch.calls;
-  if (launch.duration) add_duration(*launch.duration, kernel.duration);
-  kernel.launches.push_back(std::move(launch));
+  kernel.calls += calls;
+  record.launch.calls = calls;
+  record.launch.duration = duration;
+  if (duration) add_duration(*duration, kernel.duration);
+  kernel.launches.push_back(std::move(record.launch));
 }
 
 std::string call_line(const LibraryCall& call) {

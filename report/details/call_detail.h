@@ -58,8 +58,10 @@ class CallDetails {
   Calls of(std::span<const ActivityTally> tallies) const;
 
  private:
-  static void add_kernel(const std::string& symbol, Launch launch, std::size_t tally,
-                         Calls& result);
+  struct Record;  // A record, read.
+
+  static void add(Record record, std::uint64_t calls, const std::optional<Duration>& duration,
+                  std::size_t tally, Calls& result);
   static void add_failed(const std::string& function, LibraryCall call, std::uint64_t calls,
                          Calls& result);
 

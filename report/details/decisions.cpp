@@ -15,6 +15,7 @@
 #include "pytorch/symbols/symbol_name.h"
 #include "report/details/returned_values.h"
 #include "report/model/frame_name.h"
+#include "report/model/op_call.h"
 
 namespace optrace {
 namespace {
@@ -118,7 +119,7 @@ void add_decisions_not_seen(Frame& frame, std::span<const CalledDecision> decisi
 }
 
 std::string decision_note(const Frame& frame, const Frame* parent) {
-  if (parent == nullptr || !is_call(frame)) return {};
+  if (parent == nullptr || !is_op_call(frame)) return {};
   const Frame* choice = nullptr;
   for (const Frame& sibling : parent->children) {
     if (&sibling == &frame) break;
@@ -126,7 +127,7 @@ std::string decision_note(const Frame& frame, const Frame* parent) {
     // What comes after the op that was chosen has other reasons.
     if (found != nullptr)
       choice = found;
-    else if (is_call(sibling))
+    else if (is_op_call(sibling))
       choice = nullptr;
   }
   if (choice == nullptr) return {};

@@ -194,12 +194,6 @@ std::string registered_at(std::string_view where, const std::filesystem::path& t
   return path;
 }
 
-std::optional<bool> truth_at(const Json& object, const char* key) {
-  const Json& value = value_at(object, key);
-  if (!value.is_boolean()) return std::nullopt;
-  return value.get<bool>();
-}
-
 // Returns true if the record of an op's results says that the call is a repeated one, and none of
 // the results belongs to autograd's graph.
 bool is_repeated_without_graph(const Json& record) {

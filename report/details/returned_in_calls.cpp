@@ -4,6 +4,7 @@
 
 #include "pytorch/symbols/symbol_key.h"
 #include "report/details/attention_backends.h"
+#include "report/model/op_call.h"
 #include "report/model/walk_frames.h"
 
 namespace optrace {
@@ -28,7 +29,7 @@ ReturnedInCalls::ReturnedInCalls(const Report& report, std::string_view op) {
     std::string caller;
   };
   walk_frames(report.roots, Above{}, [&](const Frame& frame, const Above& above) {
-    const bool begins = frame.op == op && is_call(frame);
+    const bool begins = frame.op == op && is_op_call(frame);
     if (begins) calls_ += frame.calls;
     if (!begins && !above.is_call) return Above{};
     add(frame, above.caller);

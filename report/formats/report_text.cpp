@@ -22,6 +22,7 @@
 #include "report/lines/report_header.h"
 #include "report/lines/suggested_commands.h"
 #include "report/model/frame_name.h"
+#include "report/model/op_call.h"
 #include "report/model/own_code.h"
 #include "report/tensors/tensor_detail.h"
 
@@ -132,7 +133,7 @@ class ReportTextWriter {
 
   void count(const Frame& frame, bool dispatched, std::size_t depth) {
     depth_ = std::max(depth_, depth);
-    if (is_call(frame)) ops_ += frame.calls;
+    if (is_op_call(frame)) ops_ += frame.calls;
     if ((dispatched && frame.layer == Layer::kernel) || is_generated_kernel(frame))
       kernels_ += frame.calls;
     const bool innermost =

@@ -13,7 +13,7 @@
 
 #include "platform/error.h"
 #include "platform/text/json_fields.h"
-#include "present/json_or_null.h"
+#include "platform/text/json_members.h"
 
 namespace optrace {
 namespace {
@@ -207,8 +207,8 @@ std::optional<MergedProcesses> read_merged_processes(const Trace& trace) {
 nlohmann::json merged_processes_json(MergedProcesses& merged, const std::vector<TracePath>& paths) {
   Json processes = Json::array();
   for (const MergedProcess& process : merged.processes)
-    processes.push_back({{"rank", number_or_null(process.rank)},
-                         {"id", number_or_null(process.id)},
+    processes.push_back({{"rank", value_or_null(process.rank)},
+                         {"id", value_or_null(process.id)},
                          {"digest", fmt::format("{:016x}", process.digest)},
                          {"threads", process.threads}});
   const EvenPatterns even(merged.patterns, merged.processes.size());

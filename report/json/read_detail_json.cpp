@@ -31,12 +31,6 @@ std::optional<std::vector<Argument>> arguments_in(const Json& object) {
   return all_of(list_at(object, "arguments"), argument_of);
 }
 
-std::optional<bool> truth_at(const Json& object, const char* key) {
-  const Json& value = value_at(object, key);
-  if (!value.is_boolean()) return std::nullopt;
-  return value.get<bool>();
-}
-
 CallVariant variant_of(const Json& json) {
   return {count_at(json, "calls"), arguments_in(json), keys_at(json, "key_set"),
           text_at(json, "dispatch_key")};

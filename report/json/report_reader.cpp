@@ -9,6 +9,7 @@
 #include "platform/text/json_reader.h"
 #include "report/json/read_compilation_json.h"
 #include "report/json/read_detail_json.h"
+#include "report/json/read_recording_json.h"
 
 namespace optrace {
 namespace {
@@ -167,26 +168,6 @@ Frame frame_of(const Json& json, bool exact, const Frame* parent) {
   return frame;
 }
 
-TorchBuild torch_of(const Json& json) {
-  TorchBuild torch{text_at(json, "version"), text_at(json, "git_version"), text_at(json, "cuda"),
-                   std::nullopt};
-  if (const Json& debug = value_at(json, "debug"); debug.is_boolean())
-    torch.debug = debug.get<bool>();
-  return torch;
-}
-
-std::optional<EmulatedDevice> device_of(const Json& json) {
-  if (json.is_null()) return std::nullopt;
-  return EmulatedDevice{text_at(json, "arch"), text_at(json, "gpu_model"),
-                        count_at(json, "devices")};
-}
-
-std::optional<RecordedSteps> steps_of(const Json& json) {
-  if (json.is_null()) return std::nullopt;
-  return RecordedSteps{count_at(json, "first"), count_at(json, "count"),
-                       number_at(json, "ended_after")};
-}
-
 /// Reads each element of a list; none if the key is missing.
 template <typename Read>
 auto list_of(const Json& object, const char* key, const Read& read) {
@@ -260,14 +241,14 @@ WrittenReport parse_report(std::string_view text) {
                       std::string(kSchema));
   }
   WrittenReport report;
-  report.torch = torch_of(object_in(json, "torch"));
+  report.torch = torch_build_of(object_in(json, "torch"));
   report.device = text_or_empty(json, "device");
-  report.dry_run = device_of(object_in(json, "dry_run"));
-  report.steps = steps_of(object_in(json, "steps"));
+  if (const Json& device = object_in(json, "dry_run"); !device.is_null())
+    report.dry_run = emulated_device_of(device);
+  if (const Json& steps = object_in(json, "steps"); !steps.is_null())
+    report.steps = recorded_steps_of(steps);
   report.compilations = list_of(json, "compilations", compilation_of);
-  report.processes = list_of(json, "processes", [](const Json& process) {
-    return ReportProcess{number_at(process, "id"), number_at(process, "rank")};
-  });
+  report.processes = list_of(json, "processes", process_of);
   if (const Json& source = object_in(json, "source"); !source.is_null()) {
     report.source_version = text_or_empty(source, "version");
     const auto truth = [&](const char* key, bool otherwise) {

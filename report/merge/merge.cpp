@@ -37,11 +37,11 @@ namespace {
 Report describe_recording(const Trace& trace) {
   Report report;
   report.recording = recording_of(trace.meta);
-  report.torch = torch_build_of(trace.meta);
+  report.torch = torch_build_in(trace.meta);
   report.device = text_at(trace.meta, "device");
   if (report.device != "cuda") report.device = "cpu";
-  report.dry_run = emulated_device_of(trace.meta);
-  report.steps = recorded_steps_of(trace.meta);
+  report.dry_run = emulated_device_in(trace.meta);
+  report.steps = recorded_steps_in(trace.meta);
   for (const ThreadRecord& thread : trace.threads)
     if (thread.id != 0) ++report.threads;
   report.statistics = trace.statistics;

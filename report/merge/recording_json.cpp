@@ -1,9 +1,8 @@
 #include "report/merge/recording_json.h"
 
-#include <utility>
-
 #include "platform/text/json_fields.h"
 #include "pytorch/values/values_json.h"
+#include "report/json/read_recording_json.h"
 
 namespace optrace {
 
@@ -30,33 +29,25 @@ Recording recording_of(const Json& meta) {
   recording.command_cpu = count_at(figures, "command_cpu_ns");
   recording.has_selection = !value_at(meta, "selection").is_null();
   recording.exit_status = count_at(meta, "exit_status");
-  const Json& process = object_at(meta, "process");
-  recording.process = {number_at(process, "id"), number_at(process, "rank")};
+  recording.process = process_of(object_at(meta, "process"));
   recording.warnings = texts_at(meta, "warnings");
   return recording;
 }
 
-TorchBuild torch_build_of(const Json& meta) {
-  const Json& traced = object_at(meta, "torch");
-  TorchBuild torch{text_at(traced, "version"), text_at(traced, "git_version"),
-                   text_at(traced, "cuda"), std::nullopt};
-  if (const Json& debug = value_at(traced, "debug"); debug.is_boolean())
-    torch.debug = debug.get<bool>();
-  return torch;
+TorchBuild torch_build_in(const Json& meta) {
+  return torch_build_of(object_at(meta, "torch"));
 }
 
-std::optional<EmulatedDevice> emulated_device_of(const Json& meta) {
-  const Json& device = object_at(meta, "dry_run");
-  if (text_at(device, "arch").empty()) return std::nullopt;
-  return EmulatedDevice{text_at(device, "arch"), text_at(device, "gpu_model"),
-                        count_at(device, "devices")};
+std::optional<EmulatedDevice> emulated_device_in(const Json& meta) {
+  EmulatedDevice device = emulated_device_of(object_at(meta, "dry_run"));
+  if (device.arch.empty()) return std::nullopt;
+  return device;
 }
 
-std::optional<RecordedSteps> recorded_steps_of(const Json& meta) {
-  const Json& steps = object_at(meta, "steps");
-  if (count_at(steps, "first") == 0) return std::nullopt;
-  return RecordedSteps{count_at(steps, "first"), count_at(steps, "count"),
-                       number_at(steps, "ended_after")};
+std::optional<RecordedSteps> recorded_steps_in(const Json& meta) {
+  const RecordedSteps steps = recorded_steps_of(object_at(meta, "steps"));
+  if (steps.first == 0) return std::nullopt;
+  return steps;
 }
 
 }  // namespace optrace

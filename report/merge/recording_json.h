@@ -10,10 +10,10 @@ namespace optrace {
 // skipped. `meta` may be any JSON.
 
 Recording recording_of(const nlohmann::json& meta);
-TorchBuild torch_build_of(const nlohmann::json& meta);
+TorchBuild torch_build_in(const nlohmann::json& meta);
 /// Returns nothing if nothing was emulated.
-std::optional<EmulatedDevice> emulated_device_of(const nlohmann::json& meta);
+std::optional<EmulatedDevice> emulated_device_in(const nlohmann::json& meta);
 /// Returns nothing if all steps were to be recorded.
-std::optional<RecordedSteps> recorded_steps_of(const nlohmann::json& meta);
+std::optional<RecordedSteps> recorded_steps_in(const nlohmann::json& meta);
 
 }  // namespace optrace

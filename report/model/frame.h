@@ -85,9 +85,4 @@ struct Frame {
   ~Frame();
 };
 
-/// Returns true for a dispatcher frame that enters an op.
-inline bool is_call(const Frame& frame) {
-  return frame.detail->dispatch && frame.detail->dispatch->step == DispatchStep::call;
-}
-
 }  // namespace optrace

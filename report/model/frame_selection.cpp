@@ -14,6 +14,7 @@
 #include "pytorch/names/name_patterns.h"
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
+#include "report/model/op_call.h"
 #include "report/model/walk_frames.h"
 
 namespace optrace {
@@ -72,7 +73,7 @@ class Target {
 };
 
 bool is_call_of(const Frame& frame, const std::string& pattern) {
-  return frame.op && is_call(frame) && names_op(pattern, *frame.op);
+  return frame.op && is_op_call(frame) && names_op(pattern, *frame.op);
 }
 
 // Sets the total of a frame with a time. The shortest and longest call are those of other frames.

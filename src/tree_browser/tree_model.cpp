@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "report/model/op_call.h"
 #include "report/model/own_code.h"
 
 namespace optrace {
@@ -175,7 +176,7 @@ bool TreeModel::passes(FrameNumber number, bool below_own_op) const {
   const Frame& frame = frames_.frame(number);
   if (!shows(frame.layer)) return false;
   if (!own_code_only_) return true;
-  return frame.layer == Layer::python ? is_program_code(frame) : !below_own_op && is_call(frame);
+  return frame.layer == Layer::python ? is_program_code(frame) : !below_own_op && is_op_call(frame);
 }
 
 void TreeModel::filter() {

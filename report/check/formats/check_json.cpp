@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "platform/text/json_members.h"
 #include "platform/text/json_writer.h"
-#include "present/json_or_null.h"
 #include "report/check/formats/check_output.h"
 #include "report/check/formats/check_wording.h"
 #include "report/json/report_parts_json.h"
@@ -20,7 +20,7 @@ using Status = CheckResult::Status;
 
 std::string to_json(const Report& report, const std::vector<CheckResult>& results) {
   Json json = {{"schema", "optrace.check/1"},
-               {"torch", text_or_null(report.torch.version)},
+               {"torch", null_if_empty(report.torch.version)},
                {"device", report.device},
                {"dry_run", to_json(report.dry_run)},
                {"shortfalls", to_json(report.shortfalls)},
@@ -32,7 +32,7 @@ std::string to_json(const Report& report, const std::vector<CheckResult>& result
       const bool known = !step.file.empty() && step.line != 0;
       path.push_back({{"layer", name_of(step.layer)},
                       {"name", step.name},
-                      {"file", text_or_null(step.file)},
+                      {"file", null_if_empty(step.file)},
                       {"line", known ? Json(step.line) : Json()},
                       {"exact", known ? Json(step.exact) : Json()}});
     }
@@ -45,12 +45,12 @@ std::string to_json(const Report& report, const std::vector<CheckResult>& result
                         {"count", place.count}});
     json["rules"].push_back({{"name", result.rule.name},
                              {"expected", result.rule.text},
-                             {"because", text_or_null(result.rule.because)},
-                             {"file", text_or_null(result.rule.file)},
+                             {"because", null_if_empty(result.rule.because)},
+                             {"file", null_if_empty(result.rule.file)},
                              {"line", result.rule.file.empty() ? Json() : Json(result.rule.line)},
                              {"status", name_of(result.status)},
                              {"found", result.found},
-                             {"remedy", text_or_null(result.remedy)},
+                             {"remedy", null_if_empty(result.remedy)},
                              {"path", std::move(path)},
                              {"places", std::move(places)}});
   }

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "platform/text/json_members.h"
 #include "platform/text/json_writer.h"
-#include "present/json_or_null.h"
 #include "report/compare/formats/comparison_output.h"
 #include "report/json/report_parts_json.h"
 
@@ -14,7 +14,7 @@ namespace {
 using Json = nlohmann::json;
 
 Json describe(const Report& report) {
-  return {{"torch", text_or_null(report.torch.version)},
+  return {{"torch", null_if_empty(report.torch.version)},
           {"device", report.device},
           {"dry_run", to_json(report.dry_run)},
           {"shortfalls", to_json(report.shortfalls)}};
