@@ -5,11 +5,11 @@
 #include <climits>
 #include <cstdlib>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include "platform/error.h"
+#include "platform/text/joined.h"
 #include "platform/text/printable_text.h"
 
 namespace optrace {
@@ -42,7 +42,7 @@ constexpr std::string_view kAlphanumeric =
   for (const HyperlinkAlias& alias : kAliases) names.push_back(alias.name);
   throw Error(ExitStatus::usage, fmt::format("not a hyperlink format: {}", reason),
               fmt::format("Give a URL such as 'vscode://file{{path}}:{{line}}', or one of: {}.",
-                          fmt::join(names, ", ")));
+                          joined(names, ", ")));
 }
 
 std::string host_name() {
@@ -130,7 +130,7 @@ void HyperlinkFormat::add_variable(std::string_view name) {
     add_text(wsl_prefix());
   else
     refuse(fmt::format("there is no variable '{}', only {}", printable(name),
-                       fmt::join(kVariables, ", ")));
+                       joined(kVariables, ", ")));
 }
 
 bool HyperlinkFormat::has(Variable variable) const {

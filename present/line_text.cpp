@@ -1,6 +1,6 @@
 #include "present/line_text.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace optrace {
 

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <limits>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sqlite3.h>
 
 #include "platform/error.h"

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include <dlfcn.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include "platform/error.h"

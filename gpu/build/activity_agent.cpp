@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "gpu/build/cuda_headers.h"
 #include "gpu/build/device_libraries.h"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "gpu/build/cuda_headers.h"
 #include "gpu/build/device_libraries.h"

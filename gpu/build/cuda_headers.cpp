@@ -6,9 +6,10 @@
 #include <system_error>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "platform/files/installation.h"
+#include "platform/text/joined.h"
 
 namespace optrace {
 namespace {
@@ -136,9 +137,8 @@ std::string lacking_headers(const std::vector<const DeviceFamily*>& families,
     if (std::find(wheels.begin(), wheels.end(), wheel) == wheels.end())
       wheels.push_back(std::move(wheel));
   }
-  return fmt::format("{} {} {}: pip install {}", fmt::join(headers, ", "),
-                     headers.size() == 1 ? "is" : "are", looked_for_headers(),
-                     fmt::join(wheels, " "));
+  return fmt::format("{} {} {}: pip install {}", joined(headers, ", "),
+                     headers.size() == 1 ? "is" : "are", looked_for_headers(), joined(wheels, " "));
 }
 
 }  // namespace optrace

@@ -5,7 +5,7 @@
 #include <system_error>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <generator_source.h>
 
 #include "platform/elf/dynamic_symbols.h"

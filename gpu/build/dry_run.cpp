@@ -9,12 +9,12 @@
 #include <set>
 #include <system_error>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include "gpu/models/gpu_model.h"
 #include "gpu/models/library_versions.h"
 #include "platform/error.h"
+#include "platform/text/joined.h"
 #include "pytorch/installed/installed_torch.h"
 #include "pytorch/installed/torch_version.h"
 
@@ -46,7 +46,7 @@ emulated::GpuModel gpu_model_of(const std::string& model) {
   throw Error(
       ExitStatus::usage, choice.wrong,
       fmt::format("Choose an architecture ({}) or a product such as {}.",
-                  fmt::join(emulated_architectures(), ", "), fmt::join(models_like(model), ", ")));
+                  joined(emulated_architectures(), ", "), joined(models_like(model), ", ")));
 }
 
 /// Returns ("cuda-cupti", "12.4.127") for nvidia_cuda_cupti_cu12-12.4.127.dist-info; empty texts

@@ -21,8 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include "gpu/build/activity_agent.h"
@@ -34,6 +33,7 @@
 #include "platform/error.h"
 #include "platform/files/whole_file.h"
 #include "platform/process/interrupt.h"
+#include "platform/text/joined.h"
 #include "pytorch/installed/torch_version.h"
 #include "target/build/built_for_torch.h"
 #include "target/build/op_agent.h"
@@ -139,7 +139,7 @@ void require_no_newer(const std::filesystem::path& library, const std::filesyste
   }
   if (!newer.empty())
     fail(fmt::format("{} needs {}, which {} newer than what torch needs",
-                     library.filename().string(), fmt::join(newer, ", "),
+                     library.filename().string(), joined(newer, ", "),
                      newer.size() == 1 ? "is" : "are"),
          "Do without, or add it to target/build/portable/.");
 }

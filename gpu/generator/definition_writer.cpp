@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "gpu/generator/call_recording.h"
 #include "gpu/generator/call_rules.h"

@@ -1,6 +1,6 @@
 #include "gpu/generator/forwarder_writer.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "gpu/generator/call_recording.h"
 #include "gpu/generator/call_rules.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "indexer/builders/tree_work.h"
 #include "indexer/sources/progress_reporter.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "indexer/catalogue/catalogue_json.h"
 #include "indexer/catalogue/code_generation.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "indexer/catalogue/catalogue_json.h"
 #include "indexer/catalogue/op_catalogue.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "indexer/frontend/cursors.h"
 #include "platform/libclang/clang_text.h"

@@ -5,7 +5,7 @@
 #include <cctype>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "indexer/frontend/cursor_keys.h"
 #include "indexer/frontend/cursors.h"

@@ -7,7 +7,7 @@
 #include <system_error>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <xxhash.h>
 #include <zstd.h>
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "indexer/frontend/cursor_keys.h"
 #include "indexer/frontend/cursors.h"

@@ -7,7 +7,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 #include <xxhash.h>
 

@@ -21,7 +21,7 @@
 
 #include <clang-c/Index.h>
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <iterator>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include "indexer/store/result_type.h"

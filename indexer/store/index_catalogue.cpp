@@ -10,7 +10,7 @@
 #include <tuple>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "indexer/store/packed_index.h"
 #include "platform/error.h"

@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "indexer/store/index_state.h"
 #include "platform/error.h"

@@ -1,6 +1,6 @@
 #include <concepts>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include "indexer/store/op_facts.h"

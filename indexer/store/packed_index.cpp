@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <lzma.h>
 #include <sys/stat.h>
 #include <xxhash.h>

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <climits>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace optrace {
 namespace {

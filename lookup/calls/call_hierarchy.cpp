@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "lookup/calls/followed_calls.h"
 #include "present/readable_numbers.h"

@@ -5,7 +5,7 @@
 #include <ranges>
 #include <set>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "lookup/calls/followed_calls.h"
 #include "lookup/dispatch/dispatch_table.h"

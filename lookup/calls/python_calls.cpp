@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include "lookup/calls/followed_calls.h"
+#include "platform/text/joined.h"
 #include "pytorch/functions/generated_names.h"
 #include "pytorch/symbols/symbol_name.h"
 
@@ -143,7 +143,7 @@ std::optional<PythonName> PythonCalls::resolve(const File& file, const std::stri
     return base.empty() ? std::nullopt : python_.find_name(base + "." + parts[1]);
   }
   if (!name.of_expression)
-    if (auto own = python_.find_name(fmt::format("{}.{}", file.module, fmt::join(parts, "."))))
+    if (auto own = python_.find_name(fmt::format("{}.{}", file.module, joined(parts, "."))))
       return own;
   for (std::string full : file.source.full_names(name)) {
     for (const auto& [module, stands_for] : kModules)

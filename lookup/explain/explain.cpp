@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "lookup/dispatch/dispatch_table.h"
 #include "lookup/explain/op_description.h"

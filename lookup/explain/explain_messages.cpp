@@ -1,6 +1,6 @@
 #include "lookup/explain/explain_messages.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "present/line_text.h"
 #include "pytorch/names/op_name.h"

@@ -1,18 +1,19 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include "lookup/calls/path_tree.h"
 #include "lookup/explain/dispatch_groups.h"
 #include "lookup/explain/explain_messages.h"
 #include "lookup/explain/explain_output.h"
+#include "platform/text/joined.h"
 #include "present/terminal_text.h"
 #include "pytorch/symbols/symbol_name.h"
 
@@ -84,10 +85,8 @@ class ExplanationTextWriter {
     field("source", printable(source_sentence(source_)));
     overloads();
     const OpFacts& facts = it_.facts;
-    if (!facts.variants.empty())
-      field("in Python", printable(fmt::format("{}", fmt::join(python_names(it_), ", "))));
-    if (!facts.tags.empty())
-      field("tags", printable(fmt::format("{}", fmt::join(facts.tags, ", "))));
+    if (!facts.variants.empty()) field("in Python", printable(joined(python_names(it_), ", ")));
+    if (!facts.tags.empty()) field("tags", printable(joined(facts.tags, ", ")));
     bool first = true;
     for (const std::string& sentence : it_.words) {
       field(first ? "in words" : "", printable(sentence));
@@ -99,10 +98,10 @@ class ExplanationTextWriter {
     const std::vector<std::string> others = other_overloads(it_);
     if (others.empty()) return;
     constexpr std::size_t kMax = 8;
-    std::string text = fmt::format(
-        "{}", fmt::join(others.begin(),
-                        others.begin() + static_cast<std::ptrdiff_t>(std::min(others.size(), kMax)),
-                        ", "));
+    std::string text = joined(
+        std::span(others.begin(),
+                  others.begin() + static_cast<std::ptrdiff_t>(std::min(others.size(), kMax))),
+        ", ");
     if (others.size() > kMax) text += fmt::format(" and {} more", others.size() - kMax);
     field("overloads",
           printable(fmt::format(
@@ -123,8 +122,7 @@ class ExplanationTextWriter {
   }
 
   void entry(const ExplainedKey& key, const std::vector<std::string_view>& keys) {
-    line(fmt::format("  {}  {}",
-                     paint(printable(fmt::format("{}", fmt::join(keys, ", "))), kOpColour),
+    line(fmt::format("  {}  {}", paint(printable(joined(keys, ", ")), kOpColour),
                      paint(reason_of(key), kDim)));
     for (const KernelFunction& one : key.functions)
       row(4, printable(short_name(one.name)), kFunctionColour, place(one.location),
@@ -146,8 +144,7 @@ class ExplanationTextWriter {
       for (const auto& [one, keys] : stub_kernels(stub))
         row(4,
             one->function.empty() ? "none" : printable(short_name(qualified_name(one->function))),
-            kFunctionColour, place(one->location),
-            printable(fmt::format("{}", fmt::join(keys, ", "))));
+            kFunctionColour, place(one->location), printable(joined(keys, ", ")));
     }
   }
 
@@ -158,9 +155,9 @@ class ExplanationTextWriter {
       const OpFacts::Derivative& facts = one.facts;
       row(2, printable(node_name(facts)), kFunctionColour, place(one.location));
       for (const OpFacts::Formula& formula : facts.backward)
-        this->formula(fmt::format("{}", fmt::join(formula.arguments, ", ")), formula);
+        this->formula(joined(formula.arguments, ", "), formula);
       for (const OpFacts::Formula& formula : facts.forward)
-        this->formula(fmt::format("forward mode, {}", fmt::join(formula.arguments, ", ")), formula);
+        this->formula(fmt::format("forward mode, {}", joined(formula.arguments, ", ")), formula);
       std::vector<std::string> ops;
       for (const CalledOp& op : one.ops)
         if (options_.all || !op.housekeeping)
@@ -168,8 +165,8 @@ class ExplanationTextWriter {
               fmt::format("{} ({})", op.name, line_suffix(op.line, op.approximate, source_)));
       if (ops.empty()) continue;
       const std::size_t shown = options_.all ? ops.size() : std::min(ops.size(), kMaxOps);
-      std::string text = fmt::format(
-          "{}", fmt::join(ops.begin(), ops.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
+      std::string text =
+          joined(std::span(ops.begin(), ops.begin() + static_cast<std::ptrdiff_t>(shown)), ", ");
       if (shown < ops.size()) text += fmt::format(" and {} more", ops.size() - shown);
       line(fmt::format("    {} {}", paint("calls", kDim), printable(text)));
     }

@@ -8,8 +8,6 @@
 #include <optional>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "lookup/layers/layer_map_text.h"
 
 namespace optrace {

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <string>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "lookup/layers/layer_messages.h"
+#include "platform/text/joined.h"
 #include "present/terminal_text.h"
 #include "present/wrapped_text.h"
 
@@ -112,8 +114,8 @@ Section folders(const LayerSurvey& survey, int width, std::size_t most) {
                  kSmallLineHeight);
   if (shown == all.size()) return section;
   section.line(fmt::format("and {} more", all.size() - shown), "mono dim", kSmallLineHeight);
-  section.last().tip = fmt::format(
-      "{}", fmt::join(all.begin() + static_cast<std::ptrdiff_t>(shown), all.end(), "\n"));
+  section.last().tip =
+      joined(std::span(all.begin() + static_cast<std::ptrdiff_t>(shown), all.end()), "\n");
   return section;
 }
 

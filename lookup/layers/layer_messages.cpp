@@ -1,6 +1,6 @@
 #include "lookup/layers/layer_messages.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "present/readable_numbers.h"
 

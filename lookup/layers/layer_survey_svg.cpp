@@ -5,13 +5,13 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include "lookup/layers/layer_map_layout.h"
 #include "lookup/layers/layer_map_style.h"
 #include "lookup/layers/layer_messages.h"
 #include "lookup/layers/layer_survey_output.h"
+#include "platform/text/joined.h"
 #include "present/markup_text.h"
 
 namespace optrace {
@@ -98,7 +98,7 @@ class SvgWriter {
       calls.push_back(
           fmt::format("{} calls {}", title_of_layer(arrow.from), title_of_layer(arrow.to)));
     return fmt::format("Boxes are layers. Arrows lead from a layer to one that it calls: {}.",
-                       fmt::join(calls, "; "));
+                       joined(calls, "; "));
   }
 
   void write_text(MapPoint at, std::string_view style, std::string_view text,
@@ -138,7 +138,7 @@ class SvgWriter {
         "<g class=\"call\"><title>{}</title><path class=\"arrow\" d=\"{}\" "
         "marker-end=\"url(#map-arrowhead)\"/></g>\n",
         markup_text(fmt::format("{} → {}: {}", title_of_layer(arrow.from), title_of_layer(arrow.to),
-                                fmt::join(arrow.exits, ", "))),
+                                joined(arrow.exits, ", "))),
         path_data(arrow.points));
   }
 

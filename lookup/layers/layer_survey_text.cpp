@@ -4,10 +4,11 @@
 #include <string_view>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "lookup/layers/layer_messages.h"
 #include "lookup/layers/layer_survey_output.h"
+#include "platform/text/joined.h"
 #include "platform/text/printable_text.h"
 #include "present/wrapped_text.h"
 
@@ -18,7 +19,7 @@ constexpr std::size_t kWidth = 100;  // Used if the output has no width.
 
 std::string contents(const LayerSurvey& survey) {
   const std::vector<std::string> parts = holdings(survey);
-  return parts.empty() ? "nothing in this index" : fmt::format("{}", fmt::join(parts, ", "));
+  return parts.empty() ? "nothing in this index" : joined(parts, ", ");
 }
 
 }  // namespace
@@ -55,7 +56,7 @@ std::string to_text(const std::vector<LayerSurvey>& layers, const IndexedSource&
     std::vector<std::string> folders;
     folders.reserve(layer.folders.size());
     for (const std::string_view folder : layer.folders) folders.push_back(folder_pattern(folder));
-    for (const std::string& line : wrapped(fmt::format("{}", fmt::join(folders, ", ")), width)) {
+    for (const std::string& line : wrapped(joined(folders, ", "), width)) {
       labelled(label, line);
       label = "";
     }

@@ -9,7 +9,7 @@
 #include <tuple>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "indexer/store/source_link.h"
 #include "pytorch/symbols/symbol_key.h"

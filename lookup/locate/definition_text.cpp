@@ -5,12 +5,12 @@
 #include <cctype>
 #include <string_view>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include "lookup/locate/locate_query.h"
 #include "lookup/source_text/python_source.h"
 #include "platform/text/ascii_text.h"
+#include "platform/text/joined.h"
 #include "platform/text/source_tokens.h"
 
 namespace optrace {
@@ -61,7 +61,7 @@ bool begins_declaration(std::string_view text, const SourceToken& token) {
 class Finder {
  public:
   Finder(const std::vector<std::string>& lines, SourceLanguage language)
-      : lines_(lines), language_(language), text_(fmt::format("{}\n", fmt::join(lines, "\n"))) {}
+      : lines_(lines), language_(language), text_(fmt::format("{}\n", joined(lines, "\n"))) {}
 
   // Returns the line, from 0, of the definition of `word` that is nearest to `near`.
   std::optional<std::size_t> nearest(const Located& located, const std::string& word,

@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "indexer/store/source_link.h"
 #include "lookup/locate/locate_query.h"

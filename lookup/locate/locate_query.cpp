@@ -5,7 +5,7 @@
 #include <charconv>
 #include <optional>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "platform/error.h"
 #include "platform/text/ascii_text.h"

@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include "lookup/locate/locate_output.h"
 #include "lookup/source_text/highlighted_source.h"
+#include "platform/text/joined.h"
 #include "platform/text/printable_text.h"
 #include "present/line_text.h"
 #include "pytorch/symbols/symbol_name.h"
@@ -104,7 +104,7 @@ class TextWriter {
     if (!located.note.empty()) remarks.push_back(located.note);
     if (located.left_out != 0)
       remarks.push_back(fmt::format("{} more with --all", located.left_out));
-    return fmt::format("{}", fmt::join(remarks, "; "));
+    return joined(remarks, "; ");
   }
 
   std::string lines() const {

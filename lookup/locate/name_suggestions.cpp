@@ -5,10 +5,8 @@
 #include <string_view>
 #include <utility>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "lookup/locate/op_spelling.h"
+#include "platform/text/joined.h"
 #include "pytorch/names/op_name.h"
 
 namespace optrace {
@@ -97,7 +95,7 @@ const std::map<std::string, std::string>& NameSuggestions::names_by_word() {
       if (definition.symbol.find('#') != std::string_view::npos) return;
       const auto components = symbol_components(definition.symbol);
       if (components.empty() || names.contains(components.back())) return;
-      offer(components.back(), fmt::format("{}", fmt::join(components, "::")));
+      offer(components.back(), joined(components, "::"));
     });
   });
   return names;

@@ -9,7 +9,7 @@
 #include <tuple>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "platform/text/ascii_text.h"
 #include "pytorch/functions/generated_names.h"

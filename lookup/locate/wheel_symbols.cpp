@@ -10,7 +10,7 @@
 #include <utility>
 
 #include <elf.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "platform/elf/dynamic_symbols.h"
 #include "platform/error.h"

@@ -8,11 +8,11 @@
 #include <tuple>
 #include <utility>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include "indexer/store/source_link.h"
 #include "platform/text/glob.h"
+#include "platform/text/joined.h"
 #include "pytorch/names/name_patterns.h"
 #include "pytorch/symbols/symbol_name.h"
 
@@ -29,10 +29,6 @@ constexpr std::string_view kAllNamespaces = "_";
 
 // A text for each key.
 using Values = std::map<std::string, std::string>;
-
-std::string joined(const std::vector<std::string>& names) {
-  return fmt::format("{}", fmt::join(names, ", "));
-}
 
 // Returns the text without line breaks and repeated spaces.
 std::string on_one_line(std::string_view text) {
@@ -111,8 +107,7 @@ Values registered(const std::vector<Registration>& registrations, Comparable com
                                                               : qualified_name(one.function));
   }
   Values values;
-  for (const auto& [key, names] : functions)
-    values.emplace(key, joined({names.begin(), names.end()}));
+  for (const auto& [key, names] : functions) values.emplace(key, joined(names, ", "));
   return values;
 }
 
@@ -132,9 +127,10 @@ Values derivatives_of(const OpFacts& facts, const auto& is_chosen) {
     if (!is_chosen(derivative.key)) continue;
     const std::string prefix = derivative.key == "Default" ? "" : derivative.key + ": ";
     for (const OpFacts::Formula& formula : derivative.backward)
-      values.emplace(prefix + joined(formula.arguments), on_one_line(formula.text));
+      values.emplace(prefix + joined(formula.arguments, ", "), on_one_line(formula.text));
     for (const OpFacts::Formula& formula : derivative.forward)
-      values.emplace(prefix + joined(formula.arguments) + " (forward)", on_one_line(formula.text));
+      values.emplace(prefix + joined(formula.arguments, ", ") + " (forward)",
+                     on_one_line(formula.text));
     if (derivative.backward.empty() && derivative.forward.empty())
       values.emplace(prefix + "all", "not differentiable");
   }
@@ -146,8 +142,8 @@ Values properties_of(const OpFacts& facts) {
   const auto add = [&](const char* name, std::string value) {
     if (!value.empty()) values.emplace(name, std::move(value));
   };
-  add("variants", joined(facts.variants));
-  add("tags", joined(facts.tags));
+  add("variants", joined(facts.variants, ", "));
+  add("tags", joined(facts.tags, ", "));
   add("Python module", facts.python_module);
   add("structured", facts.structured ? "yes" : "");
   add("structured delegate", facts.structured_delegate);

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "lookup/source_compare/source_comparison_output.h"
 #include "platform/text/printable_text.h"

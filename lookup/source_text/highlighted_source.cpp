@@ -4,9 +4,7 @@
 #include <cstddef>
 #include <string_view>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
+#include "platform/text/joined.h"
 #include "platform/text/printable_text.h"
 
 namespace optrace {
@@ -35,7 +33,7 @@ std::string_view colour_of(SourceTokenKind kind) {
 
 std::vector<std::string> highlighted(const std::vector<std::string>& lines, SourceLanguage language,
                                      const TerminalStyle& style) {
-  const std::string text = fmt::format("{}", fmt::join(lines, "\n"));
+  const std::string text = joined(lines, "\n");
   std::vector<std::string> result(1);
   // Appends a part of the text. A colour ends with its line.
   const auto append = [&](std::size_t begin, std::size_t end, std::string_view colour) {

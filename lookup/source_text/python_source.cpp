@@ -4,10 +4,10 @@
 #include <array>
 #include <utility>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include "platform/text/ascii_text.h"
+#include "platform/text/joined.h"
 #include "platform/text/source_tokens.h"
 
 namespace optrace {
@@ -344,11 +344,11 @@ std::vector<std::string> PythonSource::full_names(const PythonNameInText& name) 
   if (!name.of_expression && bound != imports_.end()) {
     std::vector<std::string> parts = name.parts;
     parts.front() = bound->second;
-    return {fmt::format("{}", fmt::join(parts, "."))};
+    return {joined(parts, ".")};
   }
   if (!name.of_expression)
     for (const std::string& module : star_imports_)
-      names.push_back(fmt::format("{}.{}", module, fmt::join(name.parts, ".")));
+      names.push_back(fmt::format("{}.{}", module, joined(name.parts, ".")));
   if (name.of_expression || name.parts.size() > 1)
     names.push_back("torch.Tensor." + name.parts.back());
   return names;

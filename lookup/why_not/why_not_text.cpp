@@ -5,12 +5,12 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include "lookup/calls/path_tree.h"
 #include "lookup/explain/explain_messages.h"
 #include "lookup/why_not/why_not_output.h"
+#include "platform/text/joined.h"
 #include "present/readable_numbers.h"
 #include "present/terminal_text.h"
 #include "pytorch/symbols/symbol_name.h"
@@ -128,7 +128,7 @@ class WhyNotTextWriter {
   void predicate(const Predicate& one, const std::string& caller, const std::string& above,
                  bool last) {
     std::string note = last_part(one.type);
-    if (!one.values.empty()) note += fmt::format(" ({})", fmt::join(one.values, ", "));
+    if (!one.values.empty()) note += fmt::format(" ({})", joined(one.values, ", "));
     if (one.by_reference) note += ", by its address";
     if (const std::string value = returned(one, caller); !value.empty())
       note = fmt::format("{}{}{}", value, note.empty() ? "" : "  ", note);

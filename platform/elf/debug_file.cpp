@@ -10,7 +10,7 @@
 
 #include <elf.h>
 #include <elfutils/libdwelf.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gelf.h>
 
 #include "platform/elf/read_at.h"

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include <elf.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "platform/elf/elf_text.h"
 #include "platform/elf/read_at.h"

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include <elf.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "platform/elf/elf_text.h"
 #include "platform/elf/module_symbols.h"

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include <elf.h>
-#include <fmt/format.h>
 #include <xxhash.h>
 
 #include "platform/elf/elf_text.h"

@@ -1,7 +1,7 @@
 #include "platform/elf/processor.h"
 
 #include <elf.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace optrace {
 

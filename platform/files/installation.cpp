@@ -3,7 +3,7 @@
 #include <system_error>
 
 #include <dlfcn.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <link.h>
 
 #include "platform/error.h"

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace optrace {
 
@@ -21,10 +21,11 @@ class OutputSink {
 
   template <typename... Arguments>
   void print(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-    fmt::memory_buffer made;
-    fmt::format_to(std::back_inserter(made), format, std::forward<Arguments>(arguments)...);
-    write({made.data(), made.size()});
+    print_formatted(format, fmt::make_format_args(arguments...));
   }
+
+ private:
+  void print_formatted(fmt::string_view format, fmt::format_args arguments);
 };
 
 /// Keeps the output in memory.

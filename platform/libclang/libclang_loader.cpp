@@ -7,7 +7,7 @@
 #include <system_error>
 
 #include <dlfcn.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "platform/error.h"
 #include "platform/files/installation.h"

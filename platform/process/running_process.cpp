@@ -6,7 +6,7 @@
 #include <climits>
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <linux/openat2.h>
 #include <poll.h>
 #include <sys/stat.h>

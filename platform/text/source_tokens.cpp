@@ -5,7 +5,7 @@
 #include <cctype>
 #include <string>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "platform/text/ascii_text.h"
 

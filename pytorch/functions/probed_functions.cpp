@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "platform/text/ascii_text.h"
 #include "platform/text/glob.h"

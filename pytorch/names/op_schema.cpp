@@ -4,12 +4,13 @@
 #include <array>
 #include <cctype>
 #include <cstddef>
+#include <span>
 #include <utility>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include "platform/error.h"
+#include "platform/text/joined.h"
 
 namespace optrace {
 namespace {
@@ -274,7 +275,8 @@ bool share(const std::vector<std::string>& one, const std::vector<std::string>& 
 // `self`, `self and other`, `a, b and c`.
 std::string enumerate(const std::vector<std::string>& names) {
   if (names.size() < 2) return names.empty() ? std::string() : names.front();
-  return fmt::format("{} and {}", fmt::join(names.begin(), names.end() - 1, ", "), names.back());
+  return fmt::format("{} and {}", joined(std::span(names.begin(), names.end() - 1), ", "),
+                     names.back());
 }
 
 bool is_list(const SchemaArgument& argument) {

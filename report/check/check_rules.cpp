@@ -5,12 +5,12 @@
 #include <system_error>
 #include <utility>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 #include <yaml-cpp/yaml.h>
 
 #include "platform/error.h"
 #include "platform/files/mapped_file.h"
+#include "platform/text/joined.h"
 #include "report/check/rule_kinds.h"
 #include "report/check/rule_sentence.h"
 
@@ -73,7 +73,7 @@ class RuleFile {
       const std::string key = text_of(entry.first, "a key");
       if (!known.contains(key))
         throw refuse(line, fmt::format("the key '{}' is unknown; the known keys are {}",
-                                       rule_excerpt(key), fmt::join(known, ", ")));
+                                       rule_excerpt(key), joined(known, ", ")));
       if (!seen.insert(key).second)
         throw refuse(line, fmt::format("the key '{}' occurs twice", key));
     }

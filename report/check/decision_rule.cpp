@@ -6,9 +6,9 @@
 #include <variant>
 #include <vector>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
+#include "platform/text/joined.h"
 #include "present/readable_numbers.h"
 #include "pytorch/names/name_patterns.h"
 #include "report/check/op_on_device.h"
@@ -69,9 +69,8 @@ class DecisionCounter final : public RuleCounter {
     values.reserve(values_.size());
     for (const auto& [value, calls] : values_)
       values.push_back(fmt::format("{} {}", value, counted(calls, "time")));
-    Verdict verdict{
-        .holds = occurrences().count() == 0,
-        .found = fmt::format("{} returned {}", rule_.function, fmt::join(values, ", "))};
+    Verdict verdict{.holds = occurrences().count() == 0,
+                    .found = fmt::format("{} returned {}", rule_.function, joined(values, ", "))};
     if (verdict.holds && without_value_ != 0)
       verdict.undecidable = {
           .why = fmt::format("what {} more calls returned was not recorded", without_value_),

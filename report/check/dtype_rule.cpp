@@ -6,9 +6,9 @@
 #include <variant>
 #include <vector>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
+#include "platform/text/joined.h"
 #include "present/readable_numbers.h"
 #include "pytorch/names/dtypes.h"
 #include "report/check/rule_functions.h"
@@ -78,7 +78,7 @@ ParsedRule parse_dtype(const RuleSentence& sentence) {
     std::vector<std::string_view> names;
     std::ranges::transform(kDtypes, std::back_inserter(names), &Dtype::name);
     throw sentence.refused(fmt::format("'{}' is not a dtype", rule_excerpt(rule.value)),
-                           fmt::format("The dtypes are: {}.", fmt::join(names, ", ")));
+                           fmt::format("The dtypes are: {}.", joined(names, ", ")));
   }
   return rule;
 }

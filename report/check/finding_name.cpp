@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <vector>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include "lookup/locate/op_spelling.h"
 #include "platform/error.h"
+#include "platform/text/joined.h"
 #include "platform/text/printable_text.h"
 #include "report/findings/finding_rules.h"
 
@@ -20,9 +20,9 @@ void require_finding_rule(const std::string& name) {
   if (std::ranges::find(names, name) != names.end()) return;
   const std::vector<std::string> near = near_names(name, names, kSuggested);
   throw Error(ExitStatus::usage, fmt::format("there is no rule for findings '{}'", printable(name)),
-              near.empty() ? fmt::format("The rules are: {}.", fmt::join(names, ", "))
+              near.empty() ? fmt::format("The rules are: {}.", joined(names, ", "))
                            : fmt::format("Did you mean {}? `optrace findings` lists the rules.",
-                                         fmt::join(near, " or ")));
+                                         joined(near, " or ")));
 }
 
 }  // namespace optrace

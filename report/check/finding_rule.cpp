@@ -1,7 +1,7 @@
 // `no finding [NAME]`
 #include <string>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "report/check/finding_name.h"
 #include "report/check/rule_functions.h"

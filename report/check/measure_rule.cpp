@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
+#include "platform/text/joined.h"
 #include "pytorch/functions/vendor_libraries.h"
 #include "report/check/rule_functions.h"
 #include "report/check/undecidable.h"
@@ -256,7 +256,7 @@ ParsedRule parse_measure(const RuleSentence& sentence) {
   if (measure == nullptr)
     throw sentence.refused(
         fmt::format("'{}' can't be counted", rule_excerpt(words)),
-        fmt::format("Use one of: {}; or calls NAME.", fmt::join(all_words(), ", ")));
+        fmt::format("Use one of: {}; or calls NAME.", joined(all_words(), ", ")));
   Rule rule;
   rule.pattern = measure->words.front();
   rule.relation = bound->relation;

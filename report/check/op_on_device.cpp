@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "pytorch/names/devices.h"
 #include "report/model/op_call.h"

@@ -4,12 +4,13 @@
 #include <array>
 #include <charconv>
 #include <cstddef>
+#include <span>
 #include <system_error>
 #include <utility>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
+#include "platform/text/joined.h"
 #include "platform/text/printable_text.h"
 
 namespace optrace {
@@ -78,8 +79,10 @@ std::string_view RuleSentence::word(std::size_t at) const {
 }
 
 std::string RuleSentence::joined(std::size_t from, std::size_t to) const {
-  return fmt::format("{}", fmt::join(words_.begin() + static_cast<std::ptrdiff_t>(from),
-                                     words_.begin() + static_cast<std::ptrdiff_t>(to), " "));
+  const auto begin = words_.begin();
+  return optrace::joined(
+      std::span(begin + static_cast<std::ptrdiff_t>(from), begin + static_cast<std::ptrdiff_t>(to)),
+      " ");
 }
 
 std::optional<Bound> RuleSentence::bound() const {

@@ -1,5 +1,5 @@
 // `no frame without source`
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "report/check/rule_functions.h"
 

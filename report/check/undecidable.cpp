@@ -3,9 +3,9 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
+#include "platform/text/joined.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {
@@ -20,7 +20,7 @@ std::string remedy_for_unknown(const std::string& pattern, const CheckContext& c
   return fmt::format(
       "{}--allow-unknown (in Python allow_unknown=True) accepts the rule as it is.",
       near.empty() ? "Correct the name: `optrace locate NAME` and `optrace explain OP` find names. "
-                   : fmt::format("Did you mean {}? ", fmt::join(near, ", ")));
+                   : fmt::format("Did you mean {}? ", joined(near, ", ")));
 }
 
 }  // namespace

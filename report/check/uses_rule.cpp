@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
+#include "platform/text/joined.h"
 #include "pytorch/functions/vendor_libraries.h"
 #include "pytorch/libraries/backends.h"
 #include "report/check/check_backends.h"
@@ -165,7 +165,7 @@ class UsesCounter final : public RuleCounter {
                                    using_ == 1 ? "uses" : "use", rule_.value);
     const bool fails = !never_ && using_ + doubtful_ != found;
     if (fails && !instead_.empty())
-      text += fmt::format("; the calls used {} instead", fmt::join(instead_, ", "));
+      text += fmt::format("; the calls used {} instead", joined(instead_, ", "));
     return text;
   }
 
@@ -185,7 +185,7 @@ Rule backend_of_op(const RuleSentence& sentence) {
   rule.value = sentence.word(sentence.size() - 1);
   if (!is_backend(rule.value))
     throw sentence.refused(fmt::format("'{}' is not a known backend", rule_excerpt(rule.value)),
-                           fmt::format("The backends are: {}.", fmt::join(backend_names(), ", ")));
+                           fmt::format("The backends are: {}.", joined(backend_names(), ", ")));
   return rule;
 }
 

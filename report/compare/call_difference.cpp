@@ -12,8 +12,9 @@
 #include <variant>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
+#include "platform/text/joined.h"
 #include "pytorch/values/named_values.h"
 #include "report/details/call_detail.h"
 #include "report/json/detail_json.h"
@@ -111,10 +112,6 @@ std::string text_of(const OpenValue& value) {
   if (std::holds_alternative<std::monostate>(value.value)) return "none";
   const auto* const text = std::get_if<std::string>(&value.value);
   return text != nullptr ? *text : value_json(value);
-}
-
-std::string joined(const std::vector<std::string>& parts, std::string_view between) {
-  return fmt::format("{}", fmt::join(parts, between));
 }
 
 /// The values in a record, at any depth, by their paths: `/operations/0/x/dims`.

@@ -12,9 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
+#include "platform/text/joined.h"
 #include "pytorch/functions/layers.h"
 #include "pytorch/symbols/symbol_name.h"
 #include "report/compare/call_difference.h"
@@ -340,8 +338,7 @@ class Comparer {
     if (!(before.of_all_calls && after.of_all_calls) &&
         std::ranges::any_of(before.values, is_of_other))
       return;
-    changed(item, level, "returned", fmt::format("{}", fmt::join(before.values, ", ")),
-            fmt::format("{}", fmt::join(after.values, ", ")));
+    changed(item, level, "returned", joined(before.values, ", "), joined(after.values, ", "));
   }
 
   void compare_step(const Item& item, const Level& level) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <ranges>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include "indexer/store/source_link.h"

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "platform/text/json_fields.h"
 #include "pytorch/symbols/symbol_name.h"

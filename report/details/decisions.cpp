@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include "lookup/decisions/decision_functions.h"
+#include "platform/text/joined.h"
 #include "present/line_text.h"
 #include "pytorch/symbols/symbol_name.h"
 #include "report/details/returned_values.h"
@@ -136,9 +136,9 @@ std::string decision_note(const Frame& frame, const Frame* parent) {
     note += fmt::format(" ({})", place);
   note += " returned " + returned_by(*choice);
   if (const std::vector<std::string> below = decisions_below(*choice); !below.empty())
-    note += fmt::format(": {}", fmt::join(below, ", "));
+    note += fmt::format(": {}", joined(below, ", "));
   if (const std::vector<std::string> unknown = decisions_not_seen(*choice); !unknown.empty())
-    note += fmt::format("; inlined or not reached: {}", fmt::join(unknown, ", "));
+    note += fmt::format("; inlined or not reached: {}", joined(unknown, ", "));
   return note;
 }
 

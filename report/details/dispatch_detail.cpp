@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "platform/text/joined.h"
 #include "platform/text/json_fields.h"
 #include "platform/text/json_reader.h"
 #include "pytorch/names/dispatch_keys.h"
@@ -536,23 +536,23 @@ std::optional<std::uint64_t> DispatchDetails::only_key_set(const ArgumentTally& 
 std::string dispatch_note(const DispatchDetail& dispatch) {
   const DispatchChoice& choice = dispatch.choice;
   if (choice.dispatch_key.empty()) return {};
-  const auto joined = [](DispatchKeys keys) {
+  const auto first_of = [](DispatchKeys keys) {
     constexpr std::size_t kMaxKeys = 5;
     if (keys.size() > kMaxKeys) {
       keys.resize(kMaxKeys);
       keys.emplace_back("...");
     }
-    return fmt::format("{}", fmt::join(keys, ", "));
+    return joined(keys, ", ");
   };
   std::string note = "→ " + choice.dispatch_key;
   const std::string& kind = choice.dispatch;
   if (kind == "boxed fallback" || kind == "boxed kernel" || kind == "python") note += ", " + kind;
   std::vector<std::string> notes;
   if (choice.key_set && choice.key_set->size() > 1)
-    notes.push_back("of " + joined(*choice.key_set));
+    notes.push_back("of " + first_of(*choice.key_set));
   if (choice.fallthrough && !choice.fallthrough->empty())
-    notes.push_back("skips " + joined(*choice.fallthrough));
-  if (!notes.empty()) note += fmt::format(" ({})", fmt::join(notes, "; "));
+    notes.push_back("skips " + first_of(*choice.fallthrough));
+  if (!notes.empty()) note += fmt::format(" ({})", joined(notes, "; "));
   return note;
 }
 

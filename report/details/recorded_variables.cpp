@@ -5,9 +5,9 @@
 #include <map>
 #include <utility>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
+#include "platform/text/joined.h"
 #include "platform/text/json_fields.h"
 #include "platform/text/json_reader.h"
 
@@ -40,9 +40,9 @@ std::string variables_note(const std::vector<RecordedVariable>& variables) {
       texts.push_back(fmt::format("'{}'", one.value));
       if (variable.values.size() > 1) texts.back() += fmt::format(" ×{}", one.calls);
     }
-    notes.push_back(fmt::format("{}: {}", variable.name, fmt::join(texts, ", ")));
+    notes.push_back(fmt::format("{}: {}", variable.name, joined(texts, ", ")));
   }
-  return fmt::format("{}", fmt::join(notes, "; "));
+  return joined(notes, "; ");
 }
 
 }  // namespace optrace

@@ -5,7 +5,7 @@
 #include <variant>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "pytorch/symbols/symbol_name.h"
 

@@ -7,7 +7,7 @@
 #include <tuple>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "present/readable_numbers.h"
 #include "report/findings/unseen_writes.h"

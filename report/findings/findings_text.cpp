@@ -3,9 +3,9 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
+#include "platform/text/joined.h"
 #include "present/readable_numbers.h"
 #include "report/findings/findings_output.h"
 #include "report/model/frame_name.h"
@@ -25,7 +25,7 @@ std::string path_of(const Finding& finding) {
     names[kEnd] = "...";
     names.erase(names.begin() + kEnd + 1, names.end() - kEnd);
   }
-  return fmt::format("{}", fmt::join(names, " > "));
+  return joined(names, " > ");
 }
 
 }  // namespace

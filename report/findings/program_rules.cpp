@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "platform/text/printable_text.h"
 #include "report/compiled/compilations.h"

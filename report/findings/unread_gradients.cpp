@@ -8,9 +8,9 @@
 #include <variant>
 #include <vector>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
+#include "platform/text/joined.h"
 #include "platform/text/printable_text.h"
 #include "report/compiled/graph_breaks.h"
 #include "report/model/frame_time.h"
@@ -82,14 +82,14 @@ class Gradients {
     for (const auto& [kind, count] : stored_) {
       if (count < 2 || read_.contains(kind)) continue;
       unread.count += count;
-      shapes.push_back(fmt::format("{}{}{}", fmt::join(kind.first, "×"),
-                                   kind.first.empty() ? "" : " ", printable(kind.second)));
+      shapes.push_back(fmt::format("{}{}{}", joined(kind.first, "×"), kind.first.empty() ? "" : " ",
+                                   printable(kind.second)));
     }
     if (shapes.empty()) return result;
     constexpr std::size_t kShown = 4;
     const std::size_t more = shapes.size() > kShown ? shapes.size() - kShown : 0;
     shapes.resize(shapes.size() - more);
-    unread.shapes = fmt::format("{}", fmt::join(shapes, ", "));
+    unread.shapes = joined(shapes, ", ");
     if (more != 0) unread.shapes += fmt::format(" and {} more", more);
     result.emplace(backward_.front(), std::move(unread));
     return result;

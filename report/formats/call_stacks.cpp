@@ -9,8 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
+#include "platform/text/joined.h"
 #include "platform/text/json_writer.h"
 #include "platform/text/printable_text.h"
 #include "report/formats/writers.h"
@@ -81,7 +80,7 @@ void write_sampled(const std::vector<const Frame*>& roots, std::uint64_t thread,
   for (const Frame* const root : roots) {
     for_each_stack(std::span(root, 1), number_of,
                    [&](const std::vector<std::size_t>& stack, std::uint64_t weight) {
-                     sink.print("{}\n[{}]", weights.empty() ? "" : ",", fmt::join(stack, ","));
+                     sink.print("{}\n[{}]", weights.empty() ? "" : ",", joined(stack, ","));
                      weights.push_back(weight);
                    });
   }
@@ -148,7 +147,7 @@ void to_folded(const Report& report, const FormatOptions&, OutputSink& sink) {
   };
   for_each_stack(report.roots, describe,
                  [&](const std::vector<std::string>& stack, std::uint64_t weight) {
-                   sink.print("{} {}\n", fmt::join(stack, ";"), weight);
+                   sink.print("{} {}\n", joined(stack, ";"), weight);
                  });
 }
 

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
+#include "platform/text/joined.h"
 #include "platform/text/printable_text.h"
 #include "present/terminal_text.h"
 #include "report/compiled/fused_kernels.h"
@@ -165,7 +165,7 @@ class CompiledTextWriter {
     for (std::size_t i = 0; i < lines.size(); ++i) {
       const std::string gap(width - columns(printable(places[i])) + (width == 0 ? 0 : 2), ' ');
       row(linked(places[i], {lines[i].file, static_cast<std::uint32_t>(lines[i].line)}) + gap,
-          printable(fmt::format("{}", fmt::join(lines[i].ops, ", "))));
+          printable(joined(lines[i].ops, ", ")));
     }
   }
 

@@ -4,8 +4,6 @@
 #include <string>
 #include <string_view>
 
-#include <fmt/format.h>
-
 #include "platform/text/json_writer.h"
 #include "platform/text/printable_text.h"
 #include "present/line_text.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "indexer/store/source_link.h"
 #include "platform/text/printable_text.h"

@@ -8,8 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
+#include "platform/text/joined.h"
 #include "platform/text/printable_text.h"
 #include "present/readable_numbers.h"
 #include "report/compiled/fused_kernels.h"
@@ -260,7 +261,7 @@ class SummaryWriter {
       for (const FusedLine& one : kernel.lines) {
         if (!one.file.empty())
           rest += fmt::format(" {}:{}", short_file(one.file, kernel.lines), one.line);
-        if (!one.ops.empty()) rest += fmt::format(" {}", fmt::join(one.ops, ", "));
+        if (!one.ops.empty()) rest += fmt::format(" {}", joined(one.ops, ", "));
         if (&one != &kernel.lines.back()) rest += ';';
       }
       section.rows.push_back(row(kernel.total, kernel.calls, rest));

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <system_error>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "platform/error.h"
 #include "platform/files/mapped_file.h"

@@ -1,6 +1,6 @@
 #include "report/lines/compilation_text.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "platform/text/printable_text.h"
 #include "present/readable_numbers.h"

@@ -10,9 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "indexer/store/source_link.h"
+#include "platform/text/joined.h"
 #include "platform/text/printable_text.h"
 #include "present/line_text.h"
 #include "present/readable_numbers.h"
@@ -104,7 +105,7 @@ std::string ops_of_origins(const Frame& frame) {
       ops.push_back(origin.op);
   const std::size_t more = ops.size() - std::min(ops.size(), kMost);
   ops.resize(ops.size() - more);
-  std::string text = fmt::format("{}", fmt::join(ops, ", "));
+  std::string text = joined(ops, ", ");
   if (more != 0) text += fmt::format(" and {} more", more);
   return text;
 }

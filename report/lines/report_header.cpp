@@ -8,8 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
+#include "platform/text/joined.h"
 #include "platform/text/printable_text.h"
 #include "present/readable_numbers.h"
 #include "present/terminal_text.h"
@@ -68,10 +69,9 @@ class HeaderWriter {
   void inputs() {
     std::vector<std::string> shown;
     for (const CallInput& input : report_.recording.inputs) {
-      const std::string shape = !input.shape ? ""
-                                : input.shape->empty()
-                                    ? "scalar"
-                                    : fmt::format("{}", fmt::join(*input.shape, "×"));
+      const std::string shape = !input.shape           ? ""
+                                : input.shape->empty() ? "scalar"
+                                                       : joined(*input.shape, "×");
       std::string dtype = printable(input.dtype);
       if (dtype.starts_with("torch.")) dtype.erase(0, 6);
       const std::string name = printable(input.name);

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <system_error>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "platform/process/child_process.h"
 #include "platform/text/printable_text.h"

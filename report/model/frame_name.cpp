@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <string_view>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "platform/text/printable_text.h"
 #include "present/line_text.h"

@@ -7,9 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
+#include "platform/text/joined.h"
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
 #include "report/model/op_call.h"
@@ -32,7 +30,7 @@ void add_tensor(const TensorFacts& tensor, std::string& dtype, std::string& text
   else if (tensor.shape->empty())
     text += "scalar";
   else
-    text += fmt::format("{}", fmt::join(*tensor.shape, "×"));
+    text += joined(*tensor.shape, "×");
 }
 
 // Returns the tensors among the arguments of an op's calls: `float32 8×64×128, 128`.

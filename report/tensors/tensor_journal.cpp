@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <array>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
+
+#include "platform/text/joined.h"
 
 namespace optrace {
 namespace {
@@ -23,8 +24,8 @@ std::string reason_of_copy(const StoredTensor& to, const StoredTensor& from) {
   if (to.dtype != from.dtype) return fmt::format("dtype: {} to {}", from.dtype, to.dtype);
   if (to.shape != from.shape) return "shape: the source is expanded";
   if (to.shape && to.strides && from.strides && !same_layout(*to.shape, *to.strides, *from.strides))
-    return fmt::format("layout: strides {} to {}", fmt::join(*from.strides, ","),
-                       fmt::join(*to.strides, ","));
+    return fmt::format("layout: strides {} to {}", joined(*from.strides, ","),
+                       joined(*to.strides, ","));
   return "requested";
 }
 
@@ -91,7 +92,7 @@ std::vector<TensorCopy> copies_of(const TensorJournal& journal, const JournalCal
 std::string tensor_text(const StoredTensor& tensor) {
   std::string text = !tensor.shape           ? "?"
                      : tensor.shape->empty() ? "scalar"
-                                             : fmt::format("{}", fmt::join(*tensor.shape, "×"));
+                                             : joined(*tensor.shape, "×");
   for (const std::string& part : {tensor.dtype, tensor.device})
     if (!part.empty()) text += " " + part;
   if (tensor.storage != 0) text += fmt::format(", storage #{} +{}", tensor.storage, tensor.offset);

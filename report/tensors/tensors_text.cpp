@@ -1,11 +1,12 @@
 #include <algorithm>
 #include <filesystem>
+#include <span>
 #include <string_view>
 #include <utility>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
+#include "platform/text/joined.h"
 #include "platform/text/printable_text.h"
 #include "present/readable_numbers.h"
 #include "report/tensors/tensors_output.h"
@@ -31,7 +32,8 @@ std::string call_text(const JournalCall* call) {
 std::string copy_text(const ReasonedCopy& copy) {
   std::string through;
   if (copy.through.size() > 1)
-    through = fmt::format(" ({})", fmt::join(copy.through.begin() + 1, copy.through.end(), ", "));
+    through =
+        fmt::format(" ({})", joined(std::span(copy.through.begin() + 1, copy.through.end()), ", "));
   return fmt::format("{}{}, {}", call_text(copy.asked), through, copy.copy.reason);
 }
 
@@ -182,7 +184,7 @@ class TensorsText {
     }
     for (const ReasonedCopy& copy : step.copies)
       parts.push_back(fmt::format("copied from storage #{}, {}", copy.copy.from, copy.copy.reason));
-    return fmt::format("{}", fmt::join(parts, "; "));
+    return joined(parts, "; ");
   }
 
   void variables() {
@@ -218,9 +220,8 @@ class TensorsText {
       const auto named = names.find(storage.number);
       return fmt::format("#{}  {}  {}  {}, {}{}", storage.number, readable_size(storage.largest),
                          storage.device, birth_text(storage), end_text(storage),
-                         named == names.end()
-                             ? std::string()
-                             : fmt::format("  [{}]", fmt::join(named->second, ", ")));
+                         named == names.end() ? std::string()
+                                              : fmt::format("  [{}]", joined(named->second, ", ")));
     });
   }
 
@@ -235,7 +236,7 @@ class TensorsText {
         line(printable(fmt::format(
             "  #{}  {}  {}{}", storage.number, readable_size(storage.largest), birth_text(storage),
             named == names.end() ? std::string()
-                                 : fmt::format("  [{}]", fmt::join(named->second, ", ")))));
+                                 : fmt::format("  [{}]", joined(named->second, ", ")))));
       }
       if (peak.storages.size() > kMaxHolders)
         line(fmt::format("  and {} others", peak.storages.size() - kMaxHolders));

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include <fmt/chrono.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "platform/files/private_folder.h"
 #include "platform/text/json_writer.h"

@@ -12,7 +12,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 // Turns rows into CLI11's objects. No other file includes its headers, which take seconds to
 // compile.

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <vector>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include "lookup/locate/op_spelling.h"
+#include "platform/text/joined.h"
 #include "src/command_line/command_description.h"
 #include "src/commands/commands.h"
 
@@ -42,7 +42,7 @@ std::string option_meant(const WrongUsage& wrong) {
     if (!word.starts_with("--")) continue;
     const std::string option = word.substr(0, word.find('='));
     if (const auto others = commands_with(program, option); !others.empty())
-      return fmt::format("{} {} {}.", fmt::join(others, ", "), others.size() == 1 ? "has" : "have",
+      return fmt::format("{} {} {}.", joined(others, ", "), others.size() == 1 ? "has" : "have",
                          option);
     if (const auto near = near_names(option, command.long_names(), 1); !near.empty())
       return fmt::format("Did you mean {}?", near.front());

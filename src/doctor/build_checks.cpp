@@ -2,7 +2,7 @@
 
 #include <fstream>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "gpu/build/activity_agent.h"
 #include "gpu/build/dry_run.h"

@@ -3,11 +3,11 @@
 #include <filesystem>
 #include <utility>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include "platform/elf/module_symbols.h"
 #include "platform/process/child_process.h"
+#include "platform/text/joined.h"
 #include "pytorch/installed/torch_version.h"
 #include "src/inputs/selected_index.h"
 #include "tracer/connection/target_description.h"
@@ -83,7 +83,7 @@ DoctorCheck check_symbols(const InstalledTorch& torch) {
   }
   check.state = CheckState::limited;
   check.found =
-      fmt::format("{}: stripped, so only exported functions have names", fmt::join(stripped, ", "));
+      fmt::format("{}: stripped, so only exported functions have names", joined(stripped, ", "));
   check.remedy = fmt::format("{} -m pip install --force-reinstall --no-deps torch=={}",
                              shell_word(torch.python.string()), torch.version);
   return check;

@@ -7,7 +7,6 @@
 #include <system_error>
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <spawn.h>
 #include <sys/file.h>
 #include <sys/resource.h>

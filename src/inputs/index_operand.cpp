@@ -8,8 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include "indexer/sources/source_fetch.h"
 #include "indexer/sources/source_tree.h"
@@ -17,6 +16,7 @@
 #include "indexer/store/source_link.h"
 #include "platform/error.h"
 #include "platform/process/child_process.h"
+#include "platform/text/joined.h"
 #include "platform/text/printable_text.h"
 #include "pytorch/installed/installed_torch.h"
 #include "src/inputs/python_choice.h"
@@ -36,7 +36,7 @@ std::string known_versions() {
       continue;  // `optrace source list` shows what is wrong with it.
     }
   }
-  return versions.empty() ? "none" : fmt::format("{}", fmt::join(versions, ", "));
+  return versions.empty() ? "none" : joined(versions, ", ");
 }
 
 // Returns the index of exactly this version; of this commit, if there is one.

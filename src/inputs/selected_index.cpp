@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "indexer/builders/on_demand.h"
 #include "indexer/store/index_catalogue.h"

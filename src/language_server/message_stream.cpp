@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <charconv>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include "platform/error.h"

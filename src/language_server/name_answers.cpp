@@ -4,11 +4,11 @@
 #include <string_view>
 #include <utility>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include "indexer/store/source_link.h"
 #include "lookup/explain/explain_messages.h"
+#include "platform/text/joined.h"
 #include "platform/text/printable_text.h"
 #include "pytorch/names/op_name.h"
 
@@ -98,8 +98,7 @@ std::string NameAnswers::derivative_text(const std::string& op) const {
                         place(kDerivativesFile, derivative.line,
                               links.of_native(kDerivativesFile, derivative.line)));
     for (const OpFacts::Formula& formula : derivative.backward)
-      text += fmt::format("- {}: {}\n", code(fmt::format("{}", fmt::join(formula.arguments, ", "))),
-                          code(formula.text));
+      text += fmt::format("- {}: {}\n", code(joined(formula.arguments, ", ")), code(formula.text));
     text += '\n';
   }
   return text;

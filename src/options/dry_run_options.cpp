@@ -1,7 +1,8 @@
 #include "src/options/dry_run_options.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
+
+#include "platform/text/joined.h"
 
 namespace optrace {
 
@@ -19,7 +20,7 @@ OptionRow dry_run_rows(DryRunOptions& options) {
        "",
        fmt::format("Emulate a GPU: {}, or the architecture named with =:\n{}\nor a product such as "
                    "rtx-4090 or a100-40gb. Settings follow: sm_80,sms=108",
-                   usual_gpu_model(), fmt::join(emulated_architectures(), " ")),
+                   usual_gpu_model(), joined(emulated_architectures(), " ")),
        &options.gpu_model,
        {.allowed = problem_of, .implied = usual_gpu_model()}},
       {"--devices",

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <string>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "platform/error.h"
 #include "src/terminal/standard_output.h"

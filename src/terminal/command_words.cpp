@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "platform/error.h"
 #include "platform/text/printable_text.h"

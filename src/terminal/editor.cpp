@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "platform/error.h"
 #include "platform/process/child_process.h"

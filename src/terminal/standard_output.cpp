@@ -5,7 +5,7 @@
 #include <string>
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include "platform/error.h"

@@ -5,8 +5,6 @@
 #include <numeric>
 #include <unordered_map>
 
-#include <fmt/format.h>
-
 #include "platform/error.h"
 #include "platform/text/printable_text.h"
 #include "present/line_text.h"

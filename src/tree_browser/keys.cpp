@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "present/terminal_text.h"
 
 namespace optrace {

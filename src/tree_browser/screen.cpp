@@ -11,7 +11,7 @@
 // Without this, names such as `clear` are macros.
 #define NCURSES_NOMACROS
 #include <curses.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <term.h>
 #include <unistd.h>

@@ -5,7 +5,7 @@
 #include <clocale>
 #include <cwchar>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <langinfo.h>
 
 #include "platform/text/printable_text.h"

@@ -4,7 +4,7 @@
 #include <array>
 #include <string_view>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "platform/text/printable_text.h"
 #include "present/readable_numbers.h"

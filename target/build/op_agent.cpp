@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "platform/elf/dynamic_symbols.h"
 #include "platform/error.h"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <system_error>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 #include <xxhash.h>
 #include <zstd.h>

@@ -6,7 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "pytorch/functions/function_roles.h"
 #include "tracer/calltree/call_tree.h"

@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "platform/error.h"
 #include "tracer/trace/trace.h"

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <linux/capability.h>
 #include <pwd.h>
 #include <sys/ptrace.h>

@@ -1,6 +1,6 @@
 #include "tracer/calltree/call_tree.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "platform/error.h"
 

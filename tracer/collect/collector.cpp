@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "tracer/collect/arena_reader.h"
 #include "tracer/collect/chunk_reader.h"

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "pytorch/functions/function_roles.h"
 #include "tracer/collect/counted_paths.h"

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <linux/memfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>

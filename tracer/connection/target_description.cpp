@@ -9,7 +9,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "platform/error.h"
 #include "platform/text/printable_text.h"

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include <Zydis/Zydis.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <xxhash.h>
 
 #include "platform/error.h"

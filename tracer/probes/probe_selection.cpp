@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <pthread.h>
 
 #include "pytorch/functions/dispatcher_steps.h"

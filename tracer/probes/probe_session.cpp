@@ -10,7 +10,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "platform/elf/branch_targets.h"
 #include "platform/error.h"

@@ -9,7 +9,7 @@
 #include <span>
 #include <string_view>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <xxhash.h>
 #include <zstd.h>
 

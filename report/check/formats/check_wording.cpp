@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "present/line_text.h"
 #include "present/readable_numbers.h"

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "platform/text/printable_text.h"
 #include "present/readable_numbers.h"

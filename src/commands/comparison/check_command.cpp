@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "indexer/store/index_catalogue.h"
 #include "platform/error.h"

@@ -7,7 +7,7 @@
 #include <future>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "platform/error.h"
 #include "platform/process/interrupt.h"

@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include "platform/error.h"
 #include "platform/files/output_file.h"
 #include "platform/files/output_sink.h"
 #include "platform/process/interrupt.h"
+#include "platform/text/joined.h"
 #include "platform/text/json_fields.h"
 #include "platform/text/printable_text.h"
 #include "present/wrapped_text.h"
@@ -195,9 +195,8 @@ OptionRow report_format_row(OutputOptions& options, std::string usual) {
     options.asked_format = &report_format(name);
   };
   const std::vector<FormatName> formats = names_of(report_formats());
-  return format_row(
-      take_format, formats, std::move(usual),
-      fmt::format("{}", fmt::join(wrapped(list_of(formats, ", "), kHelpColumns), "\n")));
+  return format_row(take_format, formats, std::move(usual),
+                    joined(wrapped(list_of(formats, ", "), kHelpColumns), "\n"));
 }
 
 }  // namespace

@@ -4,11 +4,11 @@
 #include <functional>
 #include <utility>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include "lookup/explain/explain.h"
 #include "platform/error.h"
+#include "platform/text/joined.h"
 #include "platform/text/printable_text.h"
 #include "pytorch/names/op_name.h"
 #include "report/details/returned_in_calls.h"
@@ -32,12 +32,12 @@ void require_result_types(const Index& torch) {
   const std::vector<std::string_view> others = reachable_backends(index, question.op, devices);
   throw Error(ExitStatus::usage,
               fmt::format("no call path of {} on {} leads to a backend '{}'", question.op,
-                          fmt::join(devices, " or "), printable(question.backend)),
+                          joined(devices, " or "), printable(question.backend)),
               others.empty()
                   ? fmt::format("`optrace explain {} --all` lists its call paths: none of "
                                 "them leads to a known backend.",
                                 split_op_name(question.op).base)
-                  : fmt::format("Those of the op are: {}.", fmt::join(others, ", ")));
+                  : fmt::format("Those of the op are: {}.", joined(others, ", ")));
 }
 
 ObservedResult observed_result(const ReturnedValues& returned) {

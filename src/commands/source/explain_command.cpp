@@ -5,8 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include "lookup/explain/explain.h"
 #include "lookup/explain/explain_output.h"
@@ -14,6 +13,7 @@
 #include "lookup/why_not/why_not_output.h"
 #include "platform/error.h"
 #include "platform/process/interrupt.h"
+#include "platform/text/joined.h"
 #include "platform/text/printable_text.h"
 #include "pytorch/names/op_name.h"
 #include "src/commands/command.h"
@@ -55,7 +55,7 @@ std::string overload_names(const std::vector<std::string>& overloads) {
     const OpName name = split_op_name(one);
     names.push_back(name.overload.empty() ? "default" : name.overload);
   }
-  return fmt::format("{}", fmt::join(names, ", "));
+  return joined(names, ", ");
 }
 
 SpelledOp find_op(const SourceIndexes& index, const std::string& spelling,
@@ -71,7 +71,7 @@ SpelledOp find_op(const SourceIndexes& index, const std::string& spelling,
         ExitStatus::usage,
         fmt::format("PyTorch {} has no op {}", index.torch().torch_version(), printable(spelling)),
         spelled.near.empty() ? "Use a name of PyTorch: conv2d, aten::add.Tensor, nn.Linear."
-                             : fmt::format("Did you mean {}?", fmt::join(spelled.near, ", ")));
+                             : fmt::format("Did you mean {}?", joined(spelled.near, ", ")));
   }
   const std::string overload = asked_overload.value_or("");
   if (overload.empty()) return spelled;

@@ -5,11 +5,12 @@
 #include <string_view>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "lookup/layers/layer_survey.h"
 #include "lookup/layers/layer_survey_output.h"
 #include "platform/error.h"
+#include "platform/text/joined.h"
 #include "src/commands/command.h"
 #include "src/inputs/local_sources.h"
 #include "src/inputs/selected_index.h"
@@ -33,7 +34,7 @@ void require_layer(const std::string& id) {
   for (const MappedLayer& layer : layer_map()) ids.push_back(layer.id);
   if (id.empty() || std::find(ids.begin(), ids.end(), id) != ids.end()) return;
   throw Error(ExitStatus::usage, fmt::format("there is no layer '{}'", printable(id)),
-              fmt::format("The layers are: {}.", fmt::join(ids, ", ")));
+              fmt::format("The layers are: {}.", joined(ids, ", ")));
 }
 
 std::string rendered(const std::vector<LayerSurvey>& layers, const SelectedIndex& choice,

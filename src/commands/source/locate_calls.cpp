@@ -7,8 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include "lookup/calls/call_graph.h"
 #include "lookup/calls/call_hierarchy.h"
@@ -21,6 +20,7 @@
 #include "lookup/locate/source_indexes.h"
 #include "lookup/locate/wheel_symbols.h"
 #include "platform/error.h"
+#include "platform/text/joined.h"
 #include "report/formats/html/source_copies.h"
 #include "src/inputs/local_sources.h"
 
@@ -34,7 +34,7 @@ std::optional<std::string> read_local(const LocalSources& sources, const std::st
   if (path.empty()) return std::nullopt;
   const auto lines = read_source_lines(path);
   if (!lines) return std::nullopt;
-  return fmt::format("{}\n", fmt::join(*lines, "\n"));
+  return fmt::format("{}\n", joined(*lines, "\n"));
 }
 
 std::vector<std::filesystem::path> libraries_of(const SelectedIndex& choice) {

@@ -11,7 +11,7 @@
 #include <system_error>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include "indexer/store/source_link.h"
@@ -20,6 +20,7 @@
 #include "lookup/locate/locate_query.h"
 #include "platform/error.h"
 #include "platform/process/interrupt.h"
+#include "platform/text/joined.h"
 #include "pytorch/symbols/symbol_name.h"
 #include "src/commands/command.h"
 #include "src/commands/source/locate_calls.h"
@@ -130,7 +131,7 @@ void locate_one(const LocateCommandOptions& options) {
         result.suggestions.empty()
             ? "No name is similar. Give a Python class or function, an op, or a C++ function of "
               "PyTorch."
-            : printable(fmt::format("Did you mean {}?", fmt::join(result.suggestions, ", "))));
+            : printable(fmt::format("Did you mean {}?", joined(result.suggestions, ", "))));
   }
   if (options.open) {
     const LocalAnswer answer = local_answer(choice, result);

@@ -8,7 +8,7 @@
 #include <system_error>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "indexer/builders/index_maker.h"
 #include "indexer/builders/on_demand.h"

@@ -11,8 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include "lookup/locate/locate.h"
 #include "lookup/locate/op_spelling.h"
@@ -20,6 +19,7 @@
 #include "platform/error.h"
 #include "platform/files/output_file.h"
 #include "platform/process/interrupt.h"
+#include "platform/text/joined.h"
 #include "platform/text/printable_text.h"
 #include "present/progress_display.h"
 #include "report/details/known_results.h"
@@ -174,7 +174,7 @@ void refuse_misspelt(const OpOptions& options) {
   if (const std::string command = command_meant(options.op); !command.empty())
     remedy = fmt::format("Did you mean the command `optrace {}`?", command);
   else if (!near.empty())
-    remedy = fmt::format("Did you mean {}?", fmt::join(near, ", "));
+    remedy = fmt::format("Did you mean {}?", joined(near, ", "));
   if (remedy.empty()) return;
   throw Error(ExitStatus::usage,
               fmt::format("'{}' is not an op, function or module of torch {}",

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 #include <sys/wait.h>
 
@@ -24,6 +24,7 @@
 #include "platform/files/output_file.h"
 #include "platform/process/child_process.h"
 #include "platform/process/interrupt.h"
+#include "platform/text/joined.h"
 #include "present/readable_numbers.h"
 #include "report/details/known_results.h"
 #include "src/cache/trace_history.h"
@@ -394,20 +395,20 @@ std::vector<Trace> trace_run_command(const std::vector<std::string>& words) {
   ProgramResult result = run_traced(options, choose_python(options.python));
   if (result.processes.empty() && exit_status_of(result) == 0) {
     const Error nothing = no_trace_error(options, result);
-    throw Error(ExitStatus::failed, fmt::format("`{}`: {}", fmt::join(words, " "), nothing.what()),
+    throw Error(ExitStatus::failed, fmt::format("`{}`: {}", joined(words, " "), nothing.what()),
                 nothing.remedy().empty() ? "Give a program that calls torch." : nothing.remedy());
   }
   const auto failed =
       std::ranges::find_if_not(result.processes, &std::string::empty, &TracedProcess::problem);
   if (failed != result.processes.end() && std::ranges::none_of(result.processes, has_news)) {
     throw Error(result.end_request == 0 ? ExitStatus::failed : ExitStatus::interrupted,
-                fmt::format("`{}` was not traced: {}", fmt::join(words, " "), failed->problem),
+                fmt::format("`{}` was not traced: {}", joined(words, " "), failed->problem),
                 failed->remedy);
   }
   warn_missing_parts(options, result);
   if (const int status = exit_status_of(result); status != 0) {
     throw Error(ExitStatus::failed,
-                fmt::format("`{}` ended with exit status {}", fmt::join(words, " "), status),
+                fmt::format("`{}` ended with exit status {}", joined(words, " "), status),
                 "See its own messages for the reason. The trace would be incomplete.");
   }
   count_untraced_processes(result);
@@ -417,7 +418,7 @@ std::vector<Trace> trace_run_command(const std::vector<std::string>& words) {
     if (process.trace && has_news(process)) traces.push_back(std::move(*process.trace));
   if (traces.empty()) {
     throw Error(ExitStatus::failed,
-                fmt::format("`{}` did nothing that could be traced", fmt::join(words, " ")),
+                fmt::format("`{}` did nothing that could be traced", joined(words, " ")),
                 "Give a program that calls torch.");
   }
   return traces;

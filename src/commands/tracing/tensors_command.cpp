@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include "platform/error.h"
 #include "platform/process/child_process.h"
+#include "platform/text/joined.h"
 #include "platform/text/json_fields.h"
 #include "platform/text/printable_text.h"
 #include "report/tensors/tensors_output.h"
@@ -133,7 +133,7 @@ void require_name(const std::vector<TensorsAnswer>& answers, const std::string& 
   throw Error(ExitStatus::usage,
               fmt::format("no variable '{}' of the program refers to a tensor", printable(name)),
               known.empty() ? "The program has no variable that does."
-                            : fmt::format("Those that do: {}.", fmt::join(known, ", ")));
+                            : fmt::format("Those that do: {}.", joined(known, ", ")));
 }
 
 void run(TensorsOptions& options) {

@@ -2,7 +2,7 @@
 #include <string>
 
 #include <catch2/catch.hpp>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "indexer/catalogue/catalogue_json.h"
 #include "indexer/store/op_facts.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "indexer/frontend/driver.h"
 #include "indexer/frontend/worker_protocol.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include <catch2/catch.hpp>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <lzma.h>
 
 #include "indexer/store/index_writer.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include "indexer/store/index_writer.h"

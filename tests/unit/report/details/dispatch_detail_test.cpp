@@ -6,7 +6,6 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
-#include <fmt/format.h>
 
 #include "tests/unit/report/frame_details.h"
 

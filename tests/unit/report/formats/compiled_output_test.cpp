@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include <catch2/catch.hpp>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 using namespace optrace;

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include <catch2/catch.hpp>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include "report/model/shortfalls.h"

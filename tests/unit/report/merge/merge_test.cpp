@@ -4,7 +4,7 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "indexer/store/source_link.h"
 #include "pytorch/functions/dispatcher_steps.h"

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "report/tensors/tensor_detail.h"
 #include "report/tensors/tensors_output.h"

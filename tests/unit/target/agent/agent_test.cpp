@@ -21,7 +21,7 @@
 
 #include <catch2/catch.hpp>
 #include <dlfcn.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <link.h>
 #include <sys/mman.h>
 #include <sys/resource.h>

@@ -16,7 +16,7 @@
 
 #include <catch2/catch.hpp>
 #include <elf.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <grp.h>
 #include <linux/audit.h>
 #include <linux/capability.h>

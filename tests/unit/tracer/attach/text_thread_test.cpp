@@ -8,7 +8,7 @@
 
 #include <catch2/catch.hpp>
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>

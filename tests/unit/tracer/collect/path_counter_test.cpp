@@ -8,8 +8,8 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
-#include <fmt/ranges.h>
 
+#include "platform/text/joined.h"
 #include "tests/unit/trace_builder.h"
 #include "tracer/collect/timeline_paths.h"
 #include "tracer/trace/recording.h"
@@ -44,7 +44,7 @@ std::vector<std::string> leaves(const Trace& trace) {
     std::vector<std::string> names;
     for (std::uint32_t at = i; at != kNone; at = trace.paths[at].parent)
       names.insert(names.begin(), name(trace.paths[at]));
-    lines.push_back(fmt::format("{} x{}", fmt::join(names, " > "), trace.paths[i].calls));
+    lines.push_back(fmt::format("{} x{}", joined(names, " > "), trace.paths[i].calls));
   }
   return lines;
 }
