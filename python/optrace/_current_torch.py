@@ -24,7 +24,7 @@ def _load(name):
 
 _description = _load("description")
 _op_records = _load("op_records")
-_compilations = _load("compilations").Compilations()
+_compilations = _load("compiled.compilations").Compilations()
 _known = {}
 
 

@@ -45,8 +45,8 @@ def _serve(descriptor, other_end):
         sys.modules[name] = package
         try:
             for stem, source in json.loads(data):  # In dependency order.
-                module = types.ModuleType("%s.%s" % (name, stem))
-                module.__package__ = name
+                module = types.ModuleType("%s.%s" % (name, stem.replace("/", ".")))
+                module.__package__ = module.__name__.rpartition(".")[0]
                 exec(compile(source, "<optrace %s>" % stem, "exec"), module.__dict__)
                 sys.modules[module.__name__] = loaded[module.__name__] = module
         finally:

@@ -7,7 +7,7 @@ sys.path.insert(0, sys.argv[1])
 
 import torch
 
-from optrace_target.opinfo import OpInfoDatabase
+from optrace_target.calls.opinfo import OpInfoDatabase
 
 
 def main():

@@ -10,8 +10,8 @@ import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "target/python"))
 
-from optrace_target.call import Backward, Call
-from optrace_target.opinfo import OpInfoDatabase
+from optrace_target.calls.call import Backward, Call
+from optrace_target.calls.opinfo import OpInfoDatabase
 
 PREFIX = "op:"
 _BACKWARD = "+backward"

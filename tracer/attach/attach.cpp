@@ -207,9 +207,10 @@ class Injection {
 Json sources() {
   Json list = Json::array();
   for (const char* const name :
-       {"protocol", "problem", "connection", "op_records", "device_activity", "agent", "schedule",
-        "kernel_origins", "graph_modules", "cpp_wrappers", "triton_kernels", "compilations",
-        "description", "attached"}) {
+       {"protocol", "problem", "connection", "op_records", "device_activity", "agent",
+        "compiled/schedule", "compiled/kernel_origins", "compiled/graph_modules",
+        "compiled/cpp_wrappers", "compiled/triton_kernels", "compiled/compilations", "description",
+        "attached"}) {
     list.push_back({name, read_source(fmt::format("optrace_target/{}.py", name).c_str())});
   }
   return list;

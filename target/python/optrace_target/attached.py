@@ -7,7 +7,7 @@ import os
 import sys
 
 from .agent import Agent
-from .compilations import Compilations
+from .compiled.compilations import Compilations
 from .connection import Connection
 from .description import of_torch, shortfalls
 from .op_records import dispatch_tables

@@ -15,7 +15,7 @@ import signal
 import sys
 
 from .agent import Agent
-from .compilations import Compilations
+from .compiled.compilations import Compilations
 from .connection import Connection, Quiet
 from .description import interpreter_file, of_torch, shortfalls
 from .op_records import dispatch_tables

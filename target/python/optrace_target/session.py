@@ -28,11 +28,11 @@ import importlib.util
 import os
 import sys
 
+from .calls.results import digest
 from .connection import Connection
 from .description import interpreter_file, of_torch, shortfalls
 from .problem import FAILED, Problem, first_line
 from .protocol import Key, Message, Order
-from .results import digest
 
 _ATTENTION = "aten::scaled_dot_product_attention"
 
@@ -92,7 +92,7 @@ class _Tracer:
     """Implements the orders."""
 
     def __init__(self, torch, request, warnings, connection):
-        from .resolve import Resolver
+        from .calls.resolve import Resolver
 
         self._torch = torch
         self._request = request
@@ -103,7 +103,7 @@ class _Tracer:
         self._agent = None
 
     def prepare(self, order, _descriptors):
-        from .call_options import CallOptions
+        from .calls.call_options import CallOptions
 
         torch = self._torch
         torch.manual_seed(0)
@@ -189,7 +189,7 @@ class _PreparedCall:
 
     def compile(self, torch):
         """Compiles the call. Returns the libraries with the kernels that it loaded."""
-        from .compilations import Compilations
+        from .compiled.compilations import Compilations
 
         text, compilations = self.call.text, Compilations()
         compilations.start()
@@ -214,7 +214,7 @@ class _PreparedCall:
     def attention_backends(self, torch):
         """Returns why the call uses none of the other backends of attention: an empty list if this
         torch doesn't tell."""
-        from .attention_backends import AttentionBackends
+        from .calls.attention_backends import AttentionBackends
 
         run = self.call.prepare(self._requires_grad)
         torch.manual_seed(0)

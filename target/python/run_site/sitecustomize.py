@@ -142,7 +142,8 @@ def _load_tracer():
     finally:
         for loaded in [loaded for loaded in sys.modules if loaded.partition(".")[0] == name]:
             del sys.modules[loaded]
-        sys.path_importer_cache.pop(folder, None)
+        for path in (folder, os.path.join(folder, "compiled")):
+            sys.path_importer_cache.pop(path, None)
 
 
 def _main():

@@ -65,8 +65,8 @@ def test_nothing_is_changed_for_later_calls(python, run_program, repository):
         import sys, warnings
         sys.path.insert(0, sys.argv[1])
         import torch
-        from optrace_target.attention_backends import AttentionBackends
-        from optrace_target.call import Run
+        from optrace_target.calls.attention_backends import AttentionBackends
+        from optrace_target.calls.call import Run
         functional = torch.nn.functional
         torch.backends.cuda.enable_mem_efficient_sdp(False)
         def state():

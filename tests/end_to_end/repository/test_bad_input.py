@@ -231,7 +231,7 @@ import sys
 
 class Watcher:
     def find_spec(self, name, path=None, target=None):
-        if name == "optrace_target.resolve":  # The first that is imported after torch.
+        if name == "optrace_target.calls.resolve":  # The first that is imported after torch.
             sys.meta_path.remove(self)
             act()
 

@@ -19,7 +19,8 @@ def main():
     sys.path.insert(0, target_folder)
     import torch
 
-    from optrace_target import call_options, resolve, session
+    from optrace_target import session
+    from optrace_target.calls import call_options, resolve
 
     markers = ctypes.PyDLL(marker_file)
     set_profile = ctypes.pythonapi.PyEval_SetProfile

@@ -21,7 +21,7 @@ import copy
 import json
 import os
 
-from .problem import FAILED, Problem
+from ..problem import FAILED, Problem
 
 _BROKEN = "Reinstall optrace: its table of sample calls is damaged."
 _LONGEST_VALUE = 80  # In characters, for an argument in the text of a call.

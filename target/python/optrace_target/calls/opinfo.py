@@ -14,7 +14,7 @@ import sys
 import tempfile
 import types
 
-from .problem import first_line
+from ..problem import first_line
 from .samples import Named, Sample
 
 _MOST_SAMPLES = 24  # Per op; some have thousands.

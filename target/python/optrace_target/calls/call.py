@@ -1,6 +1,6 @@
 """One call of an op, created anew for every run, and its backward pass."""
+from ..problem import FAILED, USAGE, Problem, first_line
 from . import samples
-from .problem import FAILED, USAGE, Problem, first_line
 
 
 class Call:

@@ -8,11 +8,11 @@ import copy
 import functools
 import inspect
 
+from ..problem import FAILED, USAGE, Problem, first_line
 from . import samples
 from .call import Backward, Call
 from .call_options import evaluated
 from .opinfo import OpInfoDatabase
-from .problem import FAILED, USAGE, Problem, first_line
 
 _SUGGESTIONS = 4
 _OPTIMIZER = "optim."

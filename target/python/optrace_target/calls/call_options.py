@@ -1,9 +1,9 @@
 """The user's options for a call's arguments: --shape, --dtype, --input, --requires-grad."""
 import ast
 
+from ..problem import USAGE, Problem, first_line
+from ..protocol import Key
 from .opinfo import Collected
-from .problem import USAGE, Problem, first_line
-from .protocol import Key
 
 _CALLED = "_arguments"
 

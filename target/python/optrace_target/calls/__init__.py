@@ -1,0 +1,1 @@
+"""Finds the op and makes a sample call."""

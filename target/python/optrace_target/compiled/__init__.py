@@ -1,0 +1,1 @@
+"""Records what torch.compile makes of the program."""
