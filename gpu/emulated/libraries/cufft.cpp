@@ -73,7 +73,7 @@ cufftResult check_types(const Plan& plan) {
 
 extern "C" {
 
-OPTRACE_DEVICE_EXPORT cufftResult CUFFTAPI cufftCreate(cufftHandle* handle) {
+cufftResult cufftCreate(cufftHandle* handle) {
   if (handle == nullptr) return CUFFT_INVALID_VALUE;
   const std::lock_guard lock(plans_mutex);
   static cufftHandle next = 1;
@@ -82,32 +82,30 @@ OPTRACE_DEVICE_EXPORT cufftResult CUFFTAPI cufftCreate(cufftHandle* handle) {
   return CUFFT_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cufftResult CUFFTAPI cufftDestroy(cufftHandle plan) {
+cufftResult cufftDestroy(cufftHandle plan) {
   const std::lock_guard lock(plans_mutex);
   return plans().erase(plan) == 1 ? CUFFT_SUCCESS : CUFFT_INVALID_PLAN;
 }
 
-OPTRACE_DEVICE_EXPORT cufftResult CUFFTAPI cufftSetAutoAllocation(cufftHandle plan,
-                                                                  int /*autoAllocate*/) {
+cufftResult cufftSetAutoAllocation(cufftHandle plan, int) {
   return find(plan) == nullptr ? CUFFT_INVALID_PLAN : CUFFT_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cufftResult CUFFTAPI cufftSetStream(cufftHandle plan,
-                                                          cudaStream_t /*stream*/) {
+cufftResult cufftSetStream(cufftHandle plan, cudaStream_t) {
   return find(plan) == nullptr ? CUFFT_INVALID_PLAN : CUFFT_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cufftResult CUFFTAPI cufftSetWorkArea(cufftHandle plan, void* workArea) {
+cufftResult cufftSetWorkArea(cufftHandle plan, void* workArea) {
   const std::shared_ptr<Plan> made = find(plan);
   if (made == nullptr) return CUFFT_INVALID_PLAN;
   return workArea == nullptr && made->work_bytes > 0 ? CUFFT_INVALID_VALUE : CUFFT_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cufftResult CUFFTAPI cufftXtMakePlanMany(
-    cufftHandle plan, int rank, long long int* n, long long int* /*inembed*/, long long int istride,
-    long long int /*idist*/, cudaDataType inputtype, long long int* /*onembed*/,
-    long long int ostride, long long int /*odist*/, cudaDataType outputtype, long long int batch,
-    size_t* workSize, cudaDataType executiontype) {
+cufftResult cufftXtMakePlanMany(cufftHandle plan, int rank, long long int* n, long long int*,
+                                long long int istride, long long int, cudaDataType inputtype,
+                                long long int*, long long int ostride, long long int,
+                                cudaDataType outputtype, long long int batch, size_t* workSize,
+                                cudaDataType executiontype) {
   constexpr int kMaxDimensions = 3;
   const std::shared_ptr<Plan> made = find(plan);
   if (made == nullptr || !made->sizes.empty()) return CUFFT_INVALID_PLAN;
@@ -136,8 +134,7 @@ OPTRACE_DEVICE_EXPORT cufftResult CUFFTAPI cufftXtMakePlanMany(
   return CUFFT_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cufftResult CUFFTAPI cufftXtExec(cufftHandle plan, void* input, void* output,
-                                                       int direction) {
+cufftResult cufftXtExec(cufftHandle plan, void* input, void* output, int direction) {
   const std::shared_ptr<Plan> made = find(plan);
   if (made == nullptr || made->sizes.empty()) return CUFFT_INVALID_PLAN;
   if (input == nullptr || output == nullptr) return CUFFT_INVALID_VALUE;

@@ -86,9 +86,8 @@ using namespace optrace::emulated;
 
 extern "C" {
 
-OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiSubscribe(CUpti_SubscriberHandle* subscriber,
-                                                          CUpti_CallbackFunc callback,
-                                                          void* userdata) {
+CUptiResult cuptiSubscribe(CUpti_SubscriberHandle* subscriber, CUpti_CallbackFunc callback,
+                           void* userdata) {
   if (subscriber == nullptr || callback == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   const std::lock_guard lock(cupti_mutex);
   CuptiState& all = state();
@@ -102,7 +101,7 @@ OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiSubscribe(CUpti_SubscriberHandle
   return CUPTI_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiUnsubscribe(CUpti_SubscriberHandle subscriber) {
+CUptiResult cuptiUnsubscribe(CUpti_SubscriberHandle subscriber) {
   const std::lock_guard lock(cupti_mutex);
   if (subscriber == nullptr || subscriber != state().subscriber)
     return CUPTI_ERROR_INVALID_PARAMETER;
@@ -111,7 +110,7 @@ OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiUnsubscribe(CUpti_SubscriberHand
   return CUPTI_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiFinalize() {
+CUptiResult cuptiFinalize() {
   flush();
   const std::lock_guard lock(cupti_mutex);
   CuptiState& all = state();
@@ -123,10 +122,8 @@ OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiFinalize() {
   return CUPTI_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiEnableCallback(uint32_t enable,
-                                                               CUpti_SubscriberHandle subscriber,
-                                                               CUpti_CallbackDomain domain,
-                                                               CUpti_CallbackId cbid) {
+CUptiResult cuptiEnableCallback(uint32_t enable, CUpti_SubscriberHandle subscriber,
+                                CUpti_CallbackDomain domain, CUpti_CallbackId cbid) {
   const std::lock_guard lock(cupti_mutex);
   if (subscriber == nullptr || subscriber != state().subscriber)
     return CUPTI_ERROR_INVALID_PARAMETER;
@@ -136,9 +133,8 @@ OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiEnableCallback(uint32_t enable,
   return CUPTI_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiEnableDomain(uint32_t enable,
-                                                             CUpti_SubscriberHandle subscriber,
-                                                             CUpti_CallbackDomain domain) {
+CUptiResult cuptiEnableDomain(uint32_t enable, CUpti_SubscriberHandle subscriber,
+                              CUpti_CallbackDomain domain) {
   const std::lock_guard lock(cupti_mutex);
   if (subscriber == nullptr || subscriber != state().subscriber)
     return CUPTI_ERROR_INVALID_PARAMETER;
@@ -147,8 +143,7 @@ OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiEnableDomain(uint32_t enable,
   return CUPTI_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiGetCallbackName(CUpti_CallbackDomain domain,
-                                                                uint32_t cbid, const char** name) {
+CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t cbid, const char** name) {
   if (name == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   *name = nullptr;
   for (const Function& function : kFunctions) {
@@ -159,16 +154,14 @@ OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiGetCallbackName(CUpti_CallbackDo
   return CUPTI_ERROR_INVALID_PARAMETER;
 }
 
-OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiGetDeviceId(CUcontext /*context*/,
-                                                            uint32_t* deviceId) {
+CUptiResult cuptiGetDeviceId(CUcontext, uint32_t* deviceId) {
   if (deviceId == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   // The context, which has no device number, is that of the thread's current device.
   *deviceId = static_cast<uint32_t>(current_device());
   return CUPTI_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiGetContextId(CUcontext context,
-                                                             uint32_t* contextId) {
+CUptiResult cuptiGetContextId(CUcontext context, uint32_t* contextId) {
   if (contextId == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   for (int device = 0; device < device_count(); ++device) {
     if (static_cast<void*>(context) != context_of(device)) continue;
@@ -178,10 +171,7 @@ OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiGetContextId(CUcontext context,
   return CUPTI_ERROR_INVALID_CONTEXT;
 }
 
-OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiGetStreamIdEx(CUcontext /*context*/,
-                                                              CUstream stream,
-                                                              uint8_t /*perThreadStream*/,
-                                                              uint32_t* streamId) {
+CUptiResult cuptiGetStreamIdEx(CUcontext, CUstream stream, uint8_t, uint32_t* streamId) {
   if (streamId == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   if (stream != nullptr) {
     unimplemented("cuptiGetStreamIdEx of another stream than the default one");

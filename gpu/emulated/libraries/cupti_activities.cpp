@@ -253,9 +253,8 @@ using namespace optrace::emulated;
 
 extern "C" {
 
-OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI
-cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc funcBufferRequested,
-                               CUpti_BuffersCallbackCompleteFunc funcBufferCompleted) {
+CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc funcBufferRequested,
+                                           CUpti_BuffersCallbackCompleteFunc funcBufferCompleted) {
   if (funcBufferRequested == nullptr || funcBufferCompleted == nullptr)
     return CUPTI_ERROR_INVALID_PARAMETER;
   const std::lock_guard lock(cupti_mutex);
@@ -264,21 +263,20 @@ cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc funcBufferReques
   return CUPTI_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI
-cuptiActivityRegisterTimestampCallback(CUpti_TimestampCallbackFunc funcTimestamp) {
+CUptiResult cuptiActivityRegisterTimestampCallback(CUpti_TimestampCallbackFunc funcTimestamp) {
   if (funcTimestamp == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   const std::lock_guard lock(cupti_mutex);
   state().timestamp = funcTimestamp;
   return CUPTI_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiGetTimestamp(uint64_t* timestamp) {
+CUptiResult cuptiGetTimestamp(uint64_t* timestamp) {
   if (timestamp == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   *timestamp = now();
   return CUPTI_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiActivityEnable(CUpti_ActivityKind kind) {
+CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind) {
   if (const CUptiResult result = check_kind(kind); result != CUPTI_SUCCESS) return result;
   Call call("cuptiActivityEnable", "library");
   put(call.json(), "activity", static_cast<int>(kind));
@@ -290,7 +288,7 @@ OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiActivityEnable(CUpti_ActivityKin
   return CUPTI_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiActivityDisable(CUpti_ActivityKind kind) {
+CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind) {
   if (const CUptiResult result = check_kind(kind); result != CUPTI_SUCCESS) return result;
   const std::lock_guard lock(cupti_mutex);
   state().kinds[static_cast<std::size_t>(kind)] = false;
@@ -298,14 +296,12 @@ OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiActivityDisable(CUpti_ActivityKi
   return CUPTI_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiActivitySetAttribute(CUpti_ActivityAttribute /*a*/,
-                                                                     size_t* valueSize,
-                                                                     void* value) {
+CUptiResult cuptiActivitySetAttribute(CUpti_ActivityAttribute, size_t* valueSize, void* value) {
   // The attributes are about device buffers, which don't exist here.
   return valueSize == nullptr || value == nullptr ? CUPTI_ERROR_INVALID_PARAMETER : CUPTI_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiActivityFlushAll(uint32_t /*flag*/) {
+CUptiResult cuptiActivityFlushAll(uint32_t) {
   {
     const std::lock_guard lock(cupti_mutex);
     if (state().complete == nullptr) return CUPTI_ERROR_INVALID_OPERATION;
@@ -314,9 +310,8 @@ OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiActivityFlushAll(uint32_t /*flag
   return CUPTI_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiActivityGetNextRecord(uint8_t* buffer,
-                                                                      size_t validBufferSizeBytes,
-                                                                      CUpti_Activity** record) {
+CUptiResult cuptiActivityGetNextRecord(uint8_t* buffer, size_t validBufferSizeBytes,
+                                       CUpti_Activity** record) {
   if (record == nullptr || buffer == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   std::uint8_t* next = buffer;
   if (*record != nullptr)
@@ -328,23 +323,21 @@ OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiActivityGetNextRecord(uint8_t* b
   return CUPTI_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiActivityGetNumDroppedRecords(CUcontext /*context*/,
-                                                                             uint32_t /*streamId*/,
-                                                                             size_t* dropped) {
+CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext, uint32_t, size_t* dropped) {
   if (dropped == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   const std::lock_guard lock(cupti_mutex);
   *dropped = std::exchange(state().dropped, 0);
   return CUPTI_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI
-cuptiActivityPushExternalCorrelationId(CUpti_ExternalCorrelationKind kind, uint64_t id) {
+CUptiResult cuptiActivityPushExternalCorrelationId(CUpti_ExternalCorrelationKind kind,
+                                                   uint64_t id) {
   correlations[kind].push_back(id);
   return CUPTI_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI
-cuptiActivityPopExternalCorrelationId(CUpti_ExternalCorrelationKind kind, uint64_t* lastId) {
+CUptiResult cuptiActivityPopExternalCorrelationId(CUpti_ExternalCorrelationKind kind,
+                                                  uint64_t* lastId) {
   std::vector<std::uint64_t>& ids = correlations[kind];
   if (ids.empty()) {
     if (lastId != nullptr) *lastId = 0;

@@ -244,10 +244,9 @@ extern "C" {
 
 // Descriptors
 
-OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseCreateCoo(
-    cusparseSpMatDescr_t* spMatDescr, int64_t rows, int64_t cols, int64_t nnz, void* /*cooRowInd*/,
-    void* /*cooColInd*/, void* /*cooValues*/, cusparseIndexType_t cooIdxType,
-    cusparseIndexBase_t /*idxBase*/, cudaDataType valueType) {
+cusparseStatus_t cusparseCreateCoo(cusparseSpMatDescr_t* spMatDescr, int64_t rows, int64_t cols,
+                                   int64_t nnz, void*, void*, void*, cusparseIndexType_t cooIdxType,
+                                   cusparseIndexBase_t, cudaDataType valueType) {
   if (spMatDescr == nullptr || rows < 0 || cols < 0 || nnz < 0)
     return CUSPARSE_STATUS_INVALID_VALUE;
   *spMatDescr = all<cusparseSpMatDescr>().add(
@@ -255,11 +254,10 @@ OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseCreateCoo(
   return CUSPARSE_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
-cusparseCreateCsr(cusparseSpMatDescr_t* spMatDescr, int64_t rows, int64_t cols, int64_t nnz,
-                  void* /*csrRowOffsets*/, void* /*csrColInd*/, void* /*csrValues*/,
-                  cusparseIndexType_t /*csrRowOffsetsType*/, cusparseIndexType_t csrColIndType,
-                  cusparseIndexBase_t /*idxBase*/, cudaDataType valueType) {
+cusparseStatus_t cusparseCreateCsr(cusparseSpMatDescr_t* spMatDescr, int64_t rows, int64_t cols,
+                                   int64_t nnz, void*, void*, void*, cusparseIndexType_t,
+                                   cusparseIndexType_t csrColIndType, cusparseIndexBase_t,
+                                   cudaDataType valueType) {
   if (spMatDescr == nullptr || rows < 0 || cols < 0 || nnz < 0)
     return CUSPARSE_STATUS_INVALID_VALUE;
   *spMatDescr = all<cusparseSpMatDescr>().add(
@@ -267,12 +265,11 @@ cusparseCreateCsr(cusparseSpMatDescr_t* spMatDescr, int64_t rows, int64_t cols, 
   return CUSPARSE_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseCreateBsr(
-    cusparseSpMatDescr_t* spMatDescr, int64_t brows, int64_t bcols, int64_t bnnz,
-    int64_t rowBlockSize, int64_t colBlockSize, void* /*bsrRowOffsets*/, void* /*bsrColInd*/,
-    void* /*bsrValues*/, cusparseIndexType_t /*bsrRowOffsetsType*/,
-    cusparseIndexType_t bsrColIndType, cusparseIndexBase_t /*idxBase*/, cudaDataType valueType,
-    cusparseOrder_t /*order*/) {
+cusparseStatus_t cusparseCreateBsr(cusparseSpMatDescr_t* spMatDescr, int64_t brows, int64_t bcols,
+                                   int64_t bnnz, int64_t rowBlockSize, int64_t colBlockSize, void*,
+                                   void*, void*, cusparseIndexType_t,
+                                   cusparseIndexType_t bsrColIndType, cusparseIndexBase_t,
+                                   cudaDataType valueType, cusparseOrder_t) {
   if (spMatDescr == nullptr || brows < 0 || bcols < 0 || bnnz < 0 || rowBlockSize < 1 ||
       colBlockSize < 1)
     return CUSPARSE_STATUS_INVALID_VALUE;
@@ -282,13 +279,12 @@ OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseCreateBsr(
   return CUSPARSE_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
-cusparseDestroySpMat(cusparseConstSpMatDescr_t spMatDescr) {
+cusparseStatus_t cusparseDestroySpMat(cusparseConstSpMatDescr_t spMatDescr) {
   return all<cusparseSpMatDescr>().destroy(spMatDescr);
 }
 
-OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseSpMatGetSize(
-    cusparseConstSpMatDescr_t spMatDescr, int64_t* rows, int64_t* cols, int64_t* nnz) {
+cusparseStatus_t cusparseSpMatGetSize(cusparseConstSpMatDescr_t spMatDescr, int64_t* rows,
+                                      int64_t* cols, int64_t* nnz) {
   if (!live(spMatDescr) || rows == nullptr || cols == nullptr || nnz == nullptr)
     return CUSPARSE_STATUS_INVALID_VALUE;
   *rows = spMatDescr->rows;
@@ -297,23 +293,20 @@ OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseSpMatGetSize(
   return CUSPARSE_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
-cusparseCsrSetPointers(cusparseSpMatDescr_t spMatDescr, void* /*csrRowOffsets*/,
-                       void* /*csrColInd*/, void* /*csrValues*/) {
+cusparseStatus_t cusparseCsrSetPointers(cusparseSpMatDescr_t spMatDescr, void*, void*, void*) {
   return live(spMatDescr) ? CUSPARSE_STATUS_SUCCESS : CUSPARSE_STATUS_INVALID_VALUE;
 }
 
-OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
-cusparseCsrSetStridedBatch(cusparseSpMatDescr_t spMatDescr, int batchCount,
-                           int64_t /*offsetsBatchStride*/, int64_t /*columnsValuesBatchStride*/) {
+cusparseStatus_t cusparseCsrSetStridedBatch(cusparseSpMatDescr_t spMatDescr, int batchCount,
+                                            int64_t, int64_t) {
   if (!live(spMatDescr) || batchCount < 1) return CUSPARSE_STATUS_INVALID_VALUE;
   spMatDescr->batch = batchCount;
   return CUSPARSE_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
-cusparseSpMatSetAttribute(cusparseSpMatDescr_t spMatDescr, cusparseSpMatAttribute_t attribute,
-                          void* data, size_t dataSize) {
+cusparseStatus_t cusparseSpMatSetAttribute(cusparseSpMatDescr_t spMatDescr,
+                                           cusparseSpMatAttribute_t attribute, void* data,
+                                           size_t dataSize) {
   if (!live(spMatDescr) || data == nullptr) return CUSPARSE_STATUS_INVALID_VALUE;
   if (attribute == CUSPARSE_SPMAT_FILL_MODE && dataSize == sizeof(cusparseFillMode_t)) {
     spMatDescr->fill_mode =
@@ -330,9 +323,9 @@ cusparseSpMatSetAttribute(cusparseSpMatDescr_t spMatDescr, cusparseSpMatAttribut
   return CUSPARSE_STATUS_INVALID_VALUE;
 }
 
-OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
-cusparseCreateDnMat(cusparseDnMatDescr_t* dnMatDescr, int64_t rows, int64_t cols, int64_t ld,
-                    void* /*values*/, cudaDataType valueType, cusparseOrder_t order) {
+cusparseStatus_t cusparseCreateDnMat(cusparseDnMatDescr_t* dnMatDescr, int64_t rows, int64_t cols,
+                                     int64_t ld, void*, cudaDataType valueType,
+                                     cusparseOrder_t order) {
   if (dnMatDescr == nullptr || rows < 0 || cols < 0 ||
       ld < (order == CUSPARSE_ORDER_ROW ? cols : rows))
     return CUSPARSE_STATUS_INVALID_VALUE;
@@ -341,95 +334,94 @@ cusparseCreateDnMat(cusparseDnMatDescr_t* dnMatDescr, int64_t rows, int64_t cols
   return CUSPARSE_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
-cusparseDestroyDnMat(cusparseConstDnMatDescr_t dnMatDescr) {
+cusparseStatus_t cusparseDestroyDnMat(cusparseConstDnMatDescr_t dnMatDescr) {
   return all<cusparseDnMatDescr>().destroy(dnMatDescr);
 }
 
-OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseDnMatSetStridedBatch(
-    cusparseDnMatDescr_t dnMatDescr, int batchCount, int64_t /*batchStride*/) {
+cusparseStatus_t cusparseDnMatSetStridedBatch(cusparseDnMatDescr_t dnMatDescr, int batchCount,
+                                              int64_t) {
   if (!live(dnMatDescr) || batchCount < 1) return CUSPARSE_STATUS_INVALID_VALUE;
   dnMatDescr->batch = batchCount;
   return CUSPARSE_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseCreateDnVec(
-    cusparseDnVecDescr_t* dnVecDescr, int64_t size, void* /*values*/, cudaDataType valueType) {
+cusparseStatus_t cusparseCreateDnVec(cusparseDnVecDescr_t* dnVecDescr, int64_t size, void*,
+                                     cudaDataType valueType) {
   if (dnVecDescr == nullptr || size < 0) return CUSPARSE_STATUS_INVALID_VALUE;
   *dnVecDescr = all<cusparseDnVecDescr>().add(new cusparseDnVecDescr{size, valueType});
   return CUSPARSE_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
-cusparseDestroyDnVec(cusparseConstDnVecDescr_t dnVecDescr) {
+cusparseStatus_t cusparseDestroyDnVec(cusparseConstDnVecDescr_t dnVecDescr) {
   return all<cusparseDnVecDescr>().destroy(dnVecDescr);
 }
 
 // Sparse by dense
 
-OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseSpMM_bufferSize(
-    cusparseHandle_t /*handle*/, cusparseOperation_t /*opA*/, cusparseOperation_t /*opB*/,
-    const void* /*alpha*/, cusparseConstSpMatDescr_t matA, cusparseConstDnMatDescr_t matB,
-    const void* /*beta*/, cusparseDnMatDescr_t matC, cudaDataType computeType,
-    cusparseSpMMAlg_t /*alg*/, size_t* bufferSize) {
+cusparseStatus_t cusparseSpMM_bufferSize(cusparseHandle_t, cusparseOperation_t, cusparseOperation_t,
+                                         const void*, cusparseConstSpMatDescr_t matA,
+                                         cusparseConstDnMatDescr_t matB, const void*,
+                                         cusparseDnMatDescr_t matC, cudaDataType computeType,
+                                         cusparseSpMMAlg_t, size_t* bufferSize) {
   if (!live(matA, matB, matC)) return CUSPARSE_STATUS_INVALID_VALUE;
   const cusparseStatus_t types =
       check_types("cusparseSpMM_bufferSize", matA->type, matB->type, computeType);
   return types == CUSPARSE_STATUS_SUCCESS ? give_buffer_size(bufferSize) : types;
 }
 
-OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
-cusparseSpMM(cusparseHandle_t /*handle*/, cusparseOperation_t opA, cusparseOperation_t opB,
-             const void* /*alpha*/, cusparseConstSpMatDescr_t matA, cusparseConstDnMatDescr_t matB,
-             const void* /*beta*/, cusparseDnMatDescr_t matC, cudaDataType computeType,
-             cusparseSpMMAlg_t alg, void* /*externalBuffer*/) {
+cusparseStatus_t cusparseSpMM(cusparseHandle_t, cusparseOperation_t opA, cusparseOperation_t opB,
+                              const void*, cusparseConstSpMatDescr_t matA,
+                              cusparseConstDnMatDescr_t matB, const void*,
+                              cusparseDnMatDescr_t matC, cudaDataType computeType,
+                              cusparseSpMMAlg_t alg, void*) {
   if (!live(matA, matB, matC)) return CUSPARSE_STATUS_INVALID_VALUE;
   record("cusparseSpMM", opA, &opB, matA, matB, matC, computeType, alg, name_of(alg));
   return CUSPARSE_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseSpMV_bufferSize(
-    cusparseHandle_t /*handle*/, cusparseOperation_t /*opA*/, const void* /*alpha*/,
-    cusparseConstSpMatDescr_t matA, cusparseConstDnVecDescr_t vecX, const void* /*beta*/,
-    cusparseDnVecDescr_t vecY, cudaDataType computeType, cusparseSpMVAlg_t /*alg*/,
-    size_t* bufferSize) {
+cusparseStatus_t cusparseSpMV_bufferSize(cusparseHandle_t, cusparseOperation_t, const void*,
+                                         cusparseConstSpMatDescr_t matA,
+                                         cusparseConstDnVecDescr_t vecX, const void*,
+                                         cusparseDnVecDescr_t vecY, cudaDataType computeType,
+                                         cusparseSpMVAlg_t, size_t* bufferSize) {
   if (!live(matA, vecX, vecY)) return CUSPARSE_STATUS_INVALID_VALUE;
   const cusparseStatus_t types =
       check_types("cusparseSpMV_bufferSize", matA->type, vecX->type, computeType);
   return types == CUSPARSE_STATUS_SUCCESS ? give_buffer_size(bufferSize) : types;
 }
 
-OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
-cusparseSpMV(cusparseHandle_t /*handle*/, cusparseOperation_t opA, const void* /*alpha*/,
-             cusparseConstSpMatDescr_t matA, cusparseConstDnVecDescr_t vecX, const void* /*beta*/,
-             cusparseDnVecDescr_t vecY, cudaDataType computeType, cusparseSpMVAlg_t alg,
-             void* /*externalBuffer*/) {
+cusparseStatus_t cusparseSpMV(cusparseHandle_t, cusparseOperation_t opA, const void*,
+                              cusparseConstSpMatDescr_t matA, cusparseConstDnVecDescr_t vecX,
+                              const void*, cusparseDnVecDescr_t vecY, cudaDataType computeType,
+                              cusparseSpMVAlg_t alg, void*) {
   if (!live(matA, vecX, vecY)) return CUSPARSE_STATUS_INVALID_VALUE;
   record("cusparseSpMV", opA, nullptr, matA, vecX, vecY, computeType, alg, name_of(alg));
   return CUSPARSE_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseSDDMM_bufferSize(
-    cusparseHandle_t /*handle*/, cusparseOperation_t /*opA*/, cusparseOperation_t /*opB*/,
-    const void* /*alpha*/, cusparseConstDnMatDescr_t matA, cusparseConstDnMatDescr_t matB,
-    const void* /*beta*/, cusparseSpMatDescr_t matC, cudaDataType /*computeType*/,
-    cusparseSDDMMAlg_t /*alg*/, size_t* bufferSize) {
+cusparseStatus_t cusparseSDDMM_bufferSize(cusparseHandle_t, cusparseOperation_t,
+                                          cusparseOperation_t, const void*,
+                                          cusparseConstDnMatDescr_t matA,
+                                          cusparseConstDnMatDescr_t matB, const void*,
+                                          cusparseSpMatDescr_t matC, cudaDataType,
+                                          cusparseSDDMMAlg_t, size_t* bufferSize) {
   return live(matA, matB, matC) ? give_buffer_size(bufferSize) : CUSPARSE_STATUS_INVALID_VALUE;
 }
 
-OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseSDDMM_preprocess(
-    cusparseHandle_t /*handle*/, cusparseOperation_t /*opA*/, cusparseOperation_t /*opB*/,
-    const void* /*alpha*/, cusparseConstDnMatDescr_t matA, cusparseConstDnMatDescr_t matB,
-    const void* /*beta*/, cusparseSpMatDescr_t matC, cudaDataType /*computeType*/,
-    cusparseSDDMMAlg_t /*alg*/, void* /*externalBuffer*/) {
+cusparseStatus_t cusparseSDDMM_preprocess(cusparseHandle_t, cusparseOperation_t,
+                                          cusparseOperation_t, const void*,
+                                          cusparseConstDnMatDescr_t matA,
+                                          cusparseConstDnMatDescr_t matB, const void*,
+                                          cusparseSpMatDescr_t matC, cudaDataType,
+                                          cusparseSDDMMAlg_t, void*) {
   return live(matA, matB, matC) ? CUSPARSE_STATUS_SUCCESS : CUSPARSE_STATUS_INVALID_VALUE;
 }
 
-OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
-cusparseSDDMM(cusparseHandle_t /*handle*/, cusparseOperation_t opA, cusparseOperation_t opB,
-              const void* /*alpha*/, cusparseConstDnMatDescr_t matA, cusparseConstDnMatDescr_t matB,
-              const void* /*beta*/, cusparseSpMatDescr_t matC, cudaDataType computeType,
-              cusparseSDDMMAlg_t alg, void* /*externalBuffer*/) {
+cusparseStatus_t cusparseSDDMM(cusparseHandle_t, cusparseOperation_t opA, cusparseOperation_t opB,
+                               const void*, cusparseConstDnMatDescr_t matA,
+                               cusparseConstDnMatDescr_t matB, const void*,
+                               cusparseSpMatDescr_t matC, cudaDataType computeType,
+                               cusparseSDDMMAlg_t alg, void*) {
   if (!live(matA, matB, matC)) return CUSPARSE_STATUS_INVALID_VALUE;
   record("cusparseSDDMM", opA, &opB, matA, matB, matC, computeType, alg,
          alg == CUSPARSE_SDDMM_ALG_DEFAULT ? "CUSPARSE_SDDMM_ALG_DEFAULT" : "");
@@ -438,11 +430,11 @@ cusparseSDDMM(cusparseHandle_t /*handle*/, cusparseOperation_t opA, cusparseOper
 
 // Triangular systems
 
-OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseSpSV_bufferSize(
-    cusparseHandle_t /*handle*/, cusparseOperation_t /*opA*/, const void* /*alpha*/,
-    cusparseConstSpMatDescr_t matA, cusparseConstDnVecDescr_t vecX, cusparseDnVecDescr_t vecY,
-    cudaDataType computeType, cusparseSpSVAlg_t /*alg*/, cusparseSpSVDescr_t /*spsvDescr*/,
-    size_t* bufferSize) {
+cusparseStatus_t cusparseSpSV_bufferSize(cusparseHandle_t, cusparseOperation_t, const void*,
+                                         cusparseConstSpMatDescr_t matA,
+                                         cusparseConstDnVecDescr_t vecX, cusparseDnVecDescr_t vecY,
+                                         cudaDataType computeType, cusparseSpSVAlg_t,
+                                         cusparseSpSVDescr_t, size_t* bufferSize) {
   if (!live(matA, vecX, vecY)) return CUSPARSE_STATUS_INVALID_VALUE;
   if (matA->type != computeType)
     return refuse("cusparseSpSV_bufferSize", CUSPARSE_STATUS_NOT_SUPPORTED,
@@ -450,30 +442,30 @@ OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseSpSV_bufferSize(
   return give_buffer_size(bufferSize);
 }
 
-OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
-cusparseSpSV_analysis(cusparseHandle_t /*handle*/, cusparseOperation_t opA, const void* /*alpha*/,
-                      cusparseConstSpMatDescr_t matA, cusparseConstDnVecDescr_t vecX,
-                      cusparseDnVecDescr_t vecY, cudaDataType computeType, cusparseSpSVAlg_t alg,
-                      cusparseSpSVDescr_t /*spsvDescr*/, void* /*externalBuffer*/) {
+cusparseStatus_t cusparseSpSV_analysis(cusparseHandle_t, cusparseOperation_t opA, const void*,
+                                       cusparseConstSpMatDescr_t matA,
+                                       cusparseConstDnVecDescr_t vecX, cusparseDnVecDescr_t vecY,
+                                       cudaDataType computeType, cusparseSpSVAlg_t alg,
+                                       cusparseSpSVDescr_t, void*) {
   if (!live(matA, vecX, vecY)) return CUSPARSE_STATUS_INVALID_VALUE;
   record("cusparseSpSV_analysis", opA, nullptr, matA, vecX, vecY, computeType, alg, "");
   return CUSPARSE_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseSpSV_solve(
-    cusparseHandle_t /*handle*/, cusparseOperation_t opA, const void* /*alpha*/,
-    cusparseConstSpMatDescr_t matA, cusparseConstDnVecDescr_t vecX, cusparseDnVecDescr_t vecY,
-    cudaDataType computeType, cusparseSpSVAlg_t alg, cusparseSpSVDescr_t /*spsvDescr*/) {
+cusparseStatus_t cusparseSpSV_solve(cusparseHandle_t, cusparseOperation_t opA, const void*,
+                                    cusparseConstSpMatDescr_t matA, cusparseConstDnVecDescr_t vecX,
+                                    cusparseDnVecDescr_t vecY, cudaDataType computeType,
+                                    cusparseSpSVAlg_t alg, cusparseSpSVDescr_t) {
   if (!live(matA, vecX, vecY)) return CUSPARSE_STATUS_INVALID_VALUE;
   record("cusparseSpSV_solve", opA, nullptr, matA, vecX, vecY, computeType, alg, "");
   return CUSPARSE_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseSpSM_bufferSize(
-    cusparseHandle_t /*handle*/, cusparseOperation_t /*opA*/, cusparseOperation_t /*opB*/,
-    const void* /*alpha*/, cusparseConstSpMatDescr_t matA, cusparseConstDnMatDescr_t matB,
-    cusparseDnMatDescr_t matC, cudaDataType computeType, cusparseSpSMAlg_t /*alg*/,
-    cusparseSpSMDescr_t /*spsmDescr*/, size_t* bufferSize) {
+cusparseStatus_t cusparseSpSM_bufferSize(cusparseHandle_t, cusparseOperation_t, cusparseOperation_t,
+                                         const void*, cusparseConstSpMatDescr_t matA,
+                                         cusparseConstDnMatDescr_t matB, cusparseDnMatDescr_t matC,
+                                         cudaDataType computeType, cusparseSpSMAlg_t,
+                                         cusparseSpSMDescr_t, size_t* bufferSize) {
   if (!live(matA, matB, matC)) return CUSPARSE_STATUS_INVALID_VALUE;
   if (matA->type != computeType)
     return refuse("cusparseSpSM_bufferSize", CUSPARSE_STATUS_NOT_SUPPORTED,
@@ -481,21 +473,22 @@ OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseSpSM_bufferSize(
   return give_buffer_size(bufferSize);
 }
 
-OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseSpSM_analysis(
-    cusparseHandle_t /*handle*/, cusparseOperation_t opA, cusparseOperation_t opB,
-    const void* /*alpha*/, cusparseConstSpMatDescr_t matA, cusparseConstDnMatDescr_t matB,
-    cusparseDnMatDescr_t matC, cudaDataType computeType, cusparseSpSMAlg_t alg,
-    cusparseSpSMDescr_t /*spsmDescr*/, void* /*externalBuffer*/) {
+cusparseStatus_t cusparseSpSM_analysis(cusparseHandle_t, cusparseOperation_t opA,
+                                       cusparseOperation_t opB, const void*,
+                                       cusparseConstSpMatDescr_t matA,
+                                       cusparseConstDnMatDescr_t matB, cusparseDnMatDescr_t matC,
+                                       cudaDataType computeType, cusparseSpSMAlg_t alg,
+                                       cusparseSpSMDescr_t, void*) {
   if (!live(matA, matB, matC)) return CUSPARSE_STATUS_INVALID_VALUE;
   record("cusparseSpSM_analysis", opA, &opB, matA, matB, matC, computeType, alg, "");
   return CUSPARSE_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseSpSM_solve(
-    cusparseHandle_t /*handle*/, cusparseOperation_t opA, cusparseOperation_t opB,
-    const void* /*alpha*/, cusparseConstSpMatDescr_t matA, cusparseConstDnMatDescr_t matB,
-    cusparseDnMatDescr_t matC, cudaDataType computeType, cusparseSpSMAlg_t alg,
-    cusparseSpSMDescr_t /*spsmDescr*/) {
+cusparseStatus_t cusparseSpSM_solve(cusparseHandle_t, cusparseOperation_t opA,
+                                    cusparseOperation_t opB, const void*,
+                                    cusparseConstSpMatDescr_t matA, cusparseConstDnMatDescr_t matB,
+                                    cusparseDnMatDescr_t matC, cudaDataType computeType,
+                                    cusparseSpSMAlg_t alg, cusparseSpSMDescr_t) {
   if (!live(matA, matB, matC)) return CUSPARSE_STATUS_INVALID_VALUE;
   record("cusparseSpSM_solve", opA, &opB, matA, matB, matC, computeType, alg, "");
   return CUSPARSE_STATUS_SUCCESS;
@@ -503,24 +496,21 @@ OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseSpSM_solve(
 
 // Sparse by sparse. The caller queries the buffer size without a buffer, then passes one.
 
-OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
-cusparseSpGEMM_createDescr(cusparseSpGEMMDescr_t* descr) {
+cusparseStatus_t cusparseSpGEMM_createDescr(cusparseSpGEMMDescr_t* descr) {
   if (descr == nullptr) return CUSPARSE_STATUS_INVALID_VALUE;
   *descr = all<cusparseSpGEMMDescr>().add(new cusparseSpGEMMDescr);
   return CUSPARSE_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
-cusparseSpGEMM_destroyDescr(cusparseSpGEMMDescr_t descr) {
+cusparseStatus_t cusparseSpGEMM_destroyDescr(cusparseSpGEMMDescr_t descr) {
   return all<cusparseSpGEMMDescr>().destroy(descr);
 }
 
-OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseSpGEMM_workEstimation(
-    cusparseHandle_t /*handle*/, cusparseOperation_t /*opA*/, cusparseOperation_t /*opB*/,
-    const void* /*alpha*/, cusparseConstSpMatDescr_t matA, cusparseConstSpMatDescr_t matB,
-    const void* /*beta*/, cusparseSpMatDescr_t matC, cudaDataType computeType,
-    cusparseSpGEMMAlg_t /*alg*/, cusparseSpGEMMDescr_t spgemmDescr, size_t* bufferSize1,
-    void* externalBuffer1) {
+cusparseStatus_t cusparseSpGEMM_workEstimation(
+    cusparseHandle_t, cusparseOperation_t, cusparseOperation_t, const void*,
+    cusparseConstSpMatDescr_t matA, cusparseConstSpMatDescr_t matB, const void*,
+    cusparseSpMatDescr_t matC, cudaDataType computeType, cusparseSpGEMMAlg_t,
+    cusparseSpGEMMDescr_t spgemmDescr, size_t* bufferSize1, void* externalBuffer1) {
   if (!live(matA, matB, matC, spgemmDescr)) return CUSPARSE_STATUS_INVALID_VALUE;
   const cusparseStatus_t types =
       check_types("cusparseSpGEMM_workEstimation", matA->type, matB->type, computeType);
@@ -528,12 +518,13 @@ OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseSpGEMM_workEstimation
   return externalBuffer1 == nullptr ? give_buffer_size(bufferSize1) : CUSPARSE_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseSpGEMM_compute(
-    cusparseHandle_t /*handle*/, cusparseOperation_t opA, cusparseOperation_t opB,
-    const void* /*alpha*/, cusparseConstSpMatDescr_t matA, cusparseConstSpMatDescr_t matB,
-    const void* /*beta*/, cusparseSpMatDescr_t matC, cudaDataType computeType,
-    cusparseSpGEMMAlg_t alg, cusparseSpGEMMDescr_t spgemmDescr, size_t* bufferSize2,
-    void* externalBuffer2) {
+cusparseStatus_t cusparseSpGEMM_compute(cusparseHandle_t, cusparseOperation_t opA,
+                                        cusparseOperation_t opB, const void*,
+                                        cusparseConstSpMatDescr_t matA,
+                                        cusparseConstSpMatDescr_t matB, const void*,
+                                        cusparseSpMatDescr_t matC, cudaDataType computeType,
+                                        cusparseSpGEMMAlg_t alg, cusparseSpGEMMDescr_t spgemmDescr,
+                                        size_t* bufferSize2, void* externalBuffer2) {
   if (!live(matA, matB, matC, spgemmDescr)) return CUSPARSE_STATUS_INVALID_VALUE;
   if (externalBuffer2 == nullptr) return give_buffer_size(bufferSize2);
   matC->nonzeros = expected_nonzeros(*matA, *matB);
@@ -542,22 +533,21 @@ OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseSpGEMM_compute(
   return CUSPARSE_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseSpGEMM_copy(
-    cusparseHandle_t /*handle*/, cusparseOperation_t opA, cusparseOperation_t opB,
-    const void* /*alpha*/, cusparseConstSpMatDescr_t matA, cusparseConstSpMatDescr_t matB,
-    const void* /*beta*/, cusparseSpMatDescr_t matC, cudaDataType computeType,
-    cusparseSpGEMMAlg_t alg, cusparseSpGEMMDescr_t spgemmDescr) {
+cusparseStatus_t cusparseSpGEMM_copy(cusparseHandle_t, cusparseOperation_t opA,
+                                     cusparseOperation_t opB, const void*,
+                                     cusparseConstSpMatDescr_t matA, cusparseConstSpMatDescr_t matB,
+                                     const void*, cusparseSpMatDescr_t matC,
+                                     cudaDataType computeType, cusparseSpGEMMAlg_t alg,
+                                     cusparseSpGEMMDescr_t spgemmDescr) {
   if (!live(matA, matB, matC, spgemmDescr)) return CUSPARSE_STATUS_INVALID_VALUE;
   record("cusparseSpGEMM_copy", opA, &opB, matA, matB, matC, computeType, alg, name_of(alg));
   return CUSPARSE_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
-cusparseXcsrgeam2Nnz(cusparseHandle_t /*handle*/, int m, int n, const cusparseMatDescr_t /*descrA*/,
-                     int nnzA, const int* /*csrSortedRowPtrA*/, const int* /*csrSortedColIndA*/,
-                     const cusparseMatDescr_t /*descrB*/, int nnzB, const int* /*csrSortedRowPtrB*/,
-                     const int* /*csrSortedColIndB*/, const cusparseMatDescr_t /*descrC*/,
-                     int* /*csrSortedRowPtrC*/, int* nnzTotalDevHostPtr, void* /*workspace*/) {
+cusparseStatus_t cusparseXcsrgeam2Nnz(cusparseHandle_t, int m, int n, const cusparseMatDescr_t,
+                                      int nnzA, const int*, const int*, const cusparseMatDescr_t,
+                                      int nnzB, const int*, const int*, const cusparseMatDescr_t,
+                                      int*, int* nnzTotalDevHostPtr, void*) {
   if (nnzTotalDevHostPtr == nullptr || m < 0 || n < 0) return CUSPARSE_STATUS_INVALID_VALUE;
   // The number if no two elements coincide.
   const std::int64_t together = std::int64_t{nnzA} + nnzB;
@@ -566,16 +556,14 @@ cusparseXcsrgeam2Nnz(cusparseHandle_t /*handle*/, int m, int n, const cusparseMa
   return CUSPARSE_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
-cusparseXbsrsv2_zeroPivot(cusparseHandle_t /*handle*/, bsrsv2Info_t /*info*/, int* position) {
+cusparseStatus_t cusparseXbsrsv2_zeroPivot(cusparseHandle_t, bsrsv2Info_t, int* position) {
   if (position == nullptr) return CUSPARSE_STATUS_INVALID_VALUE;
   *position = -1;  // -1: no zero pivot.
   record_read("cusparseXbsrsv2_zeroPivot", "position of a zero pivot", *position);
   return CUSPARSE_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
-cusparseXbsrsm2_zeroPivot(cusparseHandle_t /*handle*/, bsrsm2Info_t /*info*/, int* position) {
+cusparseStatus_t cusparseXbsrsm2_zeroPivot(cusparseHandle_t, bsrsm2Info_t, int* position) {
   if (position == nullptr) return CUSPARSE_STATUS_INVALID_VALUE;
   *position = -1;
   record_read("cusparseXbsrsm2_zeroPivot", "position of a zero pivot", *position);

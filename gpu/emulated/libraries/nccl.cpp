@@ -171,66 +171,62 @@ using namespace optrace::emulated;
 
 extern "C" {
 
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclReduce(const void* sendbuff, void* recvbuff, size_t count,
-                                              ncclDataType_t datatype, ncclRedOp_t op, int root,
-                                              ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
+                        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
   return collective(
       {"ncclReduce", sendbuff, recvbuff, count, datatype, op, root, "root", comm, stream});
 }
 
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclBcast(void* buff, size_t count, ncclDataType_t datatype,
-                                             int root, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclBcast(void* buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
+                       cudaStream_t stream) {
   return collective({"ncclBcast", buff, buff, count, datatype, kNone, root, "root", comm, stream});
 }
 
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclBroadcast(const void* sendbuff, void* recvbuff, size_t count,
-                                                 ncclDataType_t datatype, int root, ncclComm_t comm,
-                                                 cudaStream_t stream) {
+ncclResult_t ncclBroadcast(const void* sendbuff, void* recvbuff, size_t count,
+                           ncclDataType_t datatype, int root, ncclComm_t comm,
+                           cudaStream_t stream) {
   return collective(
       {"ncclBroadcast", sendbuff, recvbuff, count, datatype, kNone, root, "root", comm, stream});
 }
 
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff, size_t count,
-                                                 ncclDataType_t datatype, ncclRedOp_t op,
-                                                 ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff, size_t count,
+                           ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                           cudaStream_t stream) {
   return collective(
       {"ncclAllReduce", sendbuff, recvbuff, count, datatype, op, kNone, nullptr, comm, stream});
 }
 
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclReduceScatter(const void* sendbuff, void* recvbuff,
-                                                     size_t recvcount, ncclDataType_t datatype,
-                                                     ncclRedOp_t op, ncclComm_t comm,
-                                                     cudaStream_t stream) {
+ncclResult_t ncclReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
+                               ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                               cudaStream_t stream) {
   return collective({"ncclReduceScatter", sendbuff, recvbuff, recvcount, datatype, op, kNone,
                      nullptr, comm, stream});
 }
 
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclAllGather(const void* sendbuff, void* recvbuff,
-                                                 size_t sendcount, ncclDataType_t datatype,
-                                                 ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
+                           ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
   return collective({"ncclAllGather", sendbuff, recvbuff, sendcount, datatype, kNone, kNone,
                      nullptr, comm, stream});
 }
 
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclSend(const void* sendbuff, size_t count,
-                                            ncclDataType_t datatype, int peer, ncclComm_t comm,
-                                            cudaStream_t stream) {
+ncclResult_t ncclSend(const void* sendbuff, size_t count, ncclDataType_t datatype, int peer,
+                      ncclComm_t comm, cudaStream_t stream) {
   return point_to_point(
       {"ncclSend", sendbuff, nullptr, count, datatype, kNone, peer, "peer", comm, stream});
 }
 
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype,
-                                            int peer, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int peer,
+                      ncclComm_t comm, cudaStream_t stream) {
   return point_to_point(
       {"ncclRecv", nullptr, recvbuff, count, datatype, kNone, peer, "peer", comm, stream});
 }
 
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclGroupStart() {
+ncclResult_t ncclGroupStart() {
   ++depth;
   return ncclSuccess;
 }
 
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclGroupEnd() {
+ncclResult_t ncclGroupEnd() {
   if (depth == 0) return refuse("ncclGroupEnd", nullptr, ncclInvalidUsage, "no group was started");
   if (--depth > 0) return ncclSuccess;
   const ncclResult_t split = carry_out_splits();
@@ -239,7 +235,7 @@ OPTRACE_DEVICE_EXPORT ncclResult_t ncclGroupEnd() {
 }
 
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 22, 0)
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* /*simInfo*/) {
+ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t*) {
   // The function asks for the group's duration, but there are no times.
   depth = 0;
   self_transfers.clear();
@@ -250,23 +246,20 @@ OPTRACE_DEVICE_EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* /*simInfo
 #endif
 
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclAlltoAll(const void* sendbuff, void* recvbuff, size_t count,
-                                                ncclDataType_t datatype, ncclComm_t comm,
-                                                cudaStream_t stream) {
+ncclResult_t ncclAlltoAll(const void* sendbuff, void* recvbuff, size_t count,
+                          ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
   return collective(
       {"ncclAlltoAll", sendbuff, recvbuff, count, datatype, kNone, kNone, nullptr, comm, stream});
 }
 
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclGather(const void* sendbuff, void* recvbuff, size_t count,
-                                              ncclDataType_t datatype, int root, ncclComm_t comm,
-                                              cudaStream_t stream) {
+ncclResult_t ncclGather(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
+                        int root, ncclComm_t comm, cudaStream_t stream) {
   return collective(
       {"ncclGather", sendbuff, recvbuff, count, datatype, kNone, root, "root", comm, stream});
 }
 
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclScatter(const void* sendbuff, void* recvbuff, size_t count,
-                                               ncclDataType_t datatype, int root, ncclComm_t comm,
-                                               cudaStream_t stream) {
+ncclResult_t ncclScatter(const void* sendbuff, void* recvbuff, size_t count,
+                         ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
   return collective(
       {"ncclScatter", sendbuff, recvbuff, count, datatype, kNone, root, "root", comm, stream});
 }

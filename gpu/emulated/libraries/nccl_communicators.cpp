@@ -95,14 +95,14 @@ using namespace optrace::emulated;
 
 extern "C" {
 
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId* uniqueId) {
+ncclResult_t ncclGetUniqueId(ncclUniqueId* uniqueId) {
   if (uniqueId == nullptr) return ncclInvalidArgument;
   std::random_device random;
   for (char& byte : uniqueId->internal) byte = static_cast<char>(random());
   return ncclSuccess;
 }
 
-OPTRACE_DEVICE_EXPORT const char* ncclGetErrorString(ncclResult_t result) {
+const char* ncclGetErrorString(ncclResult_t result) {
   switch (result) {
     case ncclSuccess:
       return "no error";
@@ -125,22 +125,20 @@ OPTRACE_DEVICE_EXPORT const char* ncclGetErrorString(ncclResult_t result) {
   }
 }
 
-OPTRACE_DEVICE_EXPORT const char* ncclGetLastError(ncclComm_t comm) {
+const char* ncclGetLastError(ncclComm_t comm) {
   return lives(comm) ? comm->error.c_str() : thread_error.c_str();
 }
 
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks,
-                                                    ncclUniqueId commId, int rank) {
+ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank) {
   return join("ncclCommInitRank", comm, nranks, rank, commId);
 }
 
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks,
-                                                          ncclUniqueId commId, int rank,
-                                                          ncclConfig_t* /*config*/) {
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank,
+                                    ncclConfig_t*) {
   return join("ncclCommInitRankConfig", comm, nranks, rank, commId);
 }
 
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommInitAll(ncclComm_t* comm, int ndev, const int* devlist) {
+ncclResult_t ncclCommInitAll(ncclComm_t* comm, int ndev, const int* devlist) {
   if (comm == nullptr || ndev < 1)
     return refuse("ncclCommInitAll", nullptr, ncclInvalidArgument, "no devices");
   std::unordered_set<int> devices;
@@ -162,54 +160,50 @@ OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommInitAll(ncclComm_t* comm, int ndev, c
   return ncclSuccess;
 }
 
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   return lives(comm) ? ncclSuccess : refuse_dead("ncclCommFinalize");
 }
 
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   return comm == nullptr ? ncclSuccess : destroy(comm);
 }
 
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm) {
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
   return comm == nullptr ? ncclSuccess : destroy(comm);
 }
 
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm,
-                                                         ncclResult_t* asyncError) {
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* asyncError) {
   if (!lives(comm) || asyncError == nullptr) return refuse_dead("ncclCommGetAsyncError");
   *asyncError = ncclSuccess;
   return ncclSuccess;
 }
 
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclMemAlloc(void** ptr, size_t size) {
+ncclResult_t ncclMemAlloc(void** ptr, size_t size) {
   if (ptr == nullptr) return ncclInvalidArgument;
   *ptr = allocate(size, MemoryKind::device, current_device());
   return *ptr == nullptr ? ncclUnhandledCudaError : ncclSuccess;
 }
 
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclMemFree(void* ptr) {
+ncclResult_t ncclMemFree(void* ptr) {
   return release(ptr) ? ncclSuccess : ncclInvalidArgument;
 }
 
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buff, size_t size,
-                                                    void** handle) {
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buff, size_t size, void** handle) {
   if (!lives(comm) || handle == nullptr) return refuse_dead("ncclCommRegister");
   comm->registered.emplace(buff, size);
   *handle = buff;
   return ncclSuccess;
 }
 
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
+ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
   if (!lives(comm)) return refuse_dead("ncclCommDeregister");
   return comm->registered.erase(handle) == 1
              ? ncclSuccess
              : refuse("ncclCommDeregister", comm, ncclInvalidArgument, "it was not registered");
 }
 
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* /*scalar*/,
-                                                            ncclDataType_t /*datatype*/,
-                                                            ncclScalarResidence_t /*residence*/,
-                                                            ncclComm_t comm) {
+ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void*, ncclDataType_t, ncclScalarResidence_t,
+                                      ncclComm_t comm) {
   if (!lives(comm) || op == nullptr) return refuse_dead("ncclRedOpCreatePreMulSum");
   const int number = ncclNumOps + comm->next_op++;
   comm->ops.insert(number);
@@ -217,7 +211,7 @@ OPTRACE_DEVICE_EXPORT ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, voi
   return ncclSuccess;
 }
 
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
+ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
   if (!lives(comm)) return refuse_dead("ncclRedOpDestroy");
   return comm->ops.erase(op) == 1
              ? ncclSuccess
@@ -225,10 +219,8 @@ OPTRACE_DEVICE_EXPORT ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t c
 }
 
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 23, 0)
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t* newcomm, int nranks,
-                                                            int myrank, int nId,
-                                                            ncclUniqueId* commIds,
-                                                            ncclConfig_t* /*config*/) {
+ncclResult_t ncclCommInitRankScalable(ncclComm_t* newcomm, int nranks, int myrank, int nId,
+                                      ncclUniqueId* commIds, ncclConfig_t*) {
   if (nId < 1 || nId > nranks || commIds == nullptr)
     return refuse("ncclCommInitRankScalable", nullptr, ncclInvalidArgument,
                   std::to_string(nId) + " ids for " + std::to_string(nranks) + " ranks");
@@ -237,9 +229,8 @@ OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t* newcomm,
 #endif
 
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int* excludeRanksList,
-                                                  int excludeRanksCount, ncclComm_t* newcomm,
-                                                  ncclConfig_t* /*config*/, int /*shrinkFlags*/) {
+ncclResult_t ncclCommShrink(ncclComm_t comm, int* excludeRanksList, int excludeRanksCount,
+                            ncclComm_t* newcomm, ncclConfig_t*, int) {
   if (!lives(comm) || newcomm == nullptr || (excludeRanksCount > 0 && excludeRanksList == nullptr))
     return refuse_dead("ncclCommShrink");
   const std::unordered_set<int> excluded(excludeRanksList, excludeRanksList + excludeRanksCount);
@@ -261,27 +252,26 @@ OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int* excludeR
 }
 
 // A window is represented by its memory.
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buff, size_t size,
-                                                          ncclWindow_t* win, int /*winFlags*/) {
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buff, size_t size, ncclWindow_t* win,
+                                    int) {
   if (!lives(comm) || win == nullptr) return refuse_dead("ncclCommWindowRegister");
   comm->registered.emplace(buff, size);
   *win = static_cast<ncclWindow_t>(buff);
   return ncclSuccess;
 }
 
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win) {
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win) {
   return ncclCommDeregister(comm, win);
 }
 #endif
 
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 30, 0)
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId* uniqueId) {
+ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId* uniqueId) {
   if (!lives(comm) || uniqueId == nullptr) return refuse_dead("ncclCommGetUniqueId");
   return ncclGetUniqueId(uniqueId);
 }
 
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t win,
-                                                     void** outUserPtr) {
+ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t win, void** outUserPtr) {
   if (!lives(comm) || outUserPtr == nullptr) return refuse_dead("ncclWinGetUserPtr");
   if (comm->registered.count(win) == 0)
     return refuse("ncclWinGetUserPtr", comm, ncclInvalidArgument, "no such window");
@@ -289,8 +279,7 @@ OPTRACE_DEVICE_EXPORT ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow
   return ncclSuccess;
 }
 
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t /*stat*/,
-                                                    uint64_t* value) {
+ncclResult_t ncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t, uint64_t* value) {
   if (!lives(comm) || value == nullptr) return refuse_dead("ncclCommMemStats");
   *value = 0;  // A communicator uses no device memory here.
   return ncclSuccess;

@@ -151,8 +151,8 @@ using namespace optrace::emulated;
 
 extern "C" {
 
-OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key,
-                                                 ncclComm_t* newcomm, ncclConfig_t* /*config*/) {
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newcomm,
+                           ncclConfig_t*) {
   if (!lives(comm) || newcomm == nullptr) return refuse_dead("ncclCommSplit");
   if (color < 0 && color != NCCL_SPLIT_NOCOLOR)
     return refuse("ncclCommSplit", comm, ncclInvalidArgument, "color " + std::to_string(color));

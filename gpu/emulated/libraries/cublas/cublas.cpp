@@ -178,20 +178,18 @@ using namespace optrace::emulated;
 
 extern "C" {
 
-OPTRACE_DEVICE_EXPORT cublasStatus_t cublasGetProperty(libraryPropertyType type, int* value) {
+cublasStatus_t cublasGetProperty(libraryPropertyType type, int* value) {
   if (value == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   return reported_property("cublas", CUBLAS_VERSION, type, *value) ? CUBLAS_STATUS_SUCCESS
                                                                    : CUBLAS_STATUS_INVALID_VALUE;
 }
-OPTRACE_DEVICE_EXPORT cublasStatus_t cublasSetStream_v2(cublasHandle_t handle,
-                                                        cudaStream_t stream) {
+cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
   if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
   handle->stream = stream;
   handle->workspace = 0;  // Back to the library's own workspace, as documented.
   return CUBLAS_STATUS_SUCCESS;
 }
-OPTRACE_DEVICE_EXPORT cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void* workspace,
-                                                           size_t bytes) {
+cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void* workspace, size_t bytes) {
   if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
   constexpr std::uintptr_t kAligned = 256;
   if (reinterpret_cast<std::uintptr_t>(workspace) % kAligned != 0)
@@ -200,7 +198,7 @@ OPTRACE_DEVICE_EXPORT cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle
   return CUBLAS_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cublasStatus_t cublasSetSmCountTarget(cublasHandle_t handle, int count) {
+cublasStatus_t cublasSetSmCountTarget(cublasHandle_t handle, int count) {
   if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (count < 0 || count > gpu_model().multiprocessors) return CUBLAS_STATUS_INVALID_VALUE;
   handle->multiprocessors = count;
@@ -208,154 +206,94 @@ OPTRACE_DEVICE_EXPORT cublasStatus_t cublasSetSmCountTarget(cublasHandle_t handl
 }
 // Matrix products.
 
-OPTRACE_DEVICE_EXPORT cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa,
-                                                  cublasOperation_t transb, int m, int n, int k,
-                                                  const void*, const void*, cudaDataType a, int lda,
-                                                  const void*, cudaDataType b, int ldb, const void*,
-                                                  void* output, cudaDataType c, int ldc,
-                                                  cublasComputeType_t compute,
-                                                  cublasGemmAlgo_t algorithm) {
-  return multiply("cublasGemmEx", handle,
-                  {transa,
-                   transb,
-                   m,
-                   n,
-                   k,
-                   {a, lda},
-                   {b, ldb},
-                   {c, ldc},
-                   1,
-                   nullptr,
-                   compute_name(compute),
-                   algorithm,
-                   output});
+cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa,
+                            cublasOperation_t transb, int m, int n, int k, const void*, const void*,
+                            cudaDataType a, int lda, const void*, cudaDataType b, int ldb,
+                            const void*, void* output, cudaDataType c, int ldc,
+                            cublasComputeType_t compute, cublasGemmAlgo_t algorithm) {
+  Product product{transa, transb, m, n, k, {a, lda}, {b, ldb}, {c, ldc}};
+  product.compute = compute_name(compute);
+  product.algorithm = algorithm;
+  product.output = output;
+  return multiply("cublasGemmEx", handle, product);
 }
 
-OPTRACE_DEVICE_EXPORT cublasStatus_t cublasGemmStridedBatchedEx(
-    cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n, int k,
-    const void*, const void*, cudaDataType a, int lda, long long stride_a, const void*,
-    cudaDataType b, int ldb, long long stride_b, const void*, void* output, cudaDataType c, int ldc,
-    long long stride_c, int batch, cublasComputeType_t compute, cublasGemmAlgo_t algorithm) {
-  return multiply("cublasGemmStridedBatchedEx", handle,
-                  {transa,
-                   transb,
-                   m,
-                   n,
-                   k,
-                   {a, lda, stride_a},
-                   {b, ldb, stride_b},
-                   {c, ldc, stride_c},
-                   batch,
-                   "strided",
-                   compute_name(compute),
-                   algorithm,
-                   output});
+cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation_t transa,
+                                          cublasOperation_t transb, int m, int n, int k,
+                                          const void*, const void*, cudaDataType a, int lda,
+                                          long long stride_a, const void*, cudaDataType b, int ldb,
+                                          long long stride_b, const void*, void* output,
+                                          cudaDataType c, int ldc, long long stride_c, int batch,
+                                          cublasComputeType_t compute, cublasGemmAlgo_t algorithm) {
+  Product product{transa, transb, m, n, k, {a, lda}, {b, ldb}, {c, ldc}};
+  product.a.stride = stride_a;
+  product.b.stride = stride_b;
+  product.c.stride = stride_c;
+  product.batch = batch;
+  product.batch_kind = "strided";
+  product.compute = compute_name(compute);
+  product.algorithm = algorithm;
+  product.output = output;
+  return multiply("cublasGemmStridedBatchedEx", handle, product);
 }
 
-OPTRACE_DEVICE_EXPORT cublasStatus_t cublasGemmBatchedEx(
-    cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n, int k,
-    const void*, const void* const*, cudaDataType a, int lda, const void* const*, cudaDataType b,
-    int ldb, const void*, void* const* outputs, cudaDataType c, int ldc, int batch,
-    cublasComputeType_t compute, cublasGemmAlgo_t algorithm) {
-  return multiply("cublasGemmBatchedEx", handle,
-                  {transa,
-                   transb,
-                   m,
-                   n,
-                   k,
-                   {a, lda},
-                   {b, ldb},
-                   {c, ldc},
-                   batch,
-                   "pointers",
-                   compute_name(compute),
-                   algorithm,
-                   nullptr,
-                   outputs});
+cublasStatus_t cublasGemmBatchedEx(cublasHandle_t handle, cublasOperation_t transa,
+                                   cublasOperation_t transb, int m, int n, int k, const void*,
+                                   const void* const*, cudaDataType a, int lda, const void* const*,
+                                   cudaDataType b, int ldb, const void*, void* const* outputs,
+                                   cudaDataType c, int ldc, int batch, cublasComputeType_t compute,
+                                   cublasGemmAlgo_t algorithm) {
+  Product product{transa, transb, m, n, k, {a, lda}, {b, ldb}, {c, ldc}};
+  product.batch = batch;
+  product.batch_kind = "pointers";
+  product.compute = compute_name(compute);
+  product.algorithm = algorithm;
+  product.outputs = outputs;
+  return multiply("cublasGemmBatchedEx", handle, product);
 }
 
-OPTRACE_DEVICE_EXPORT cublasStatus_t cublasSgemmEx(cublasHandle_t handle, cublasOperation_t transa,
-                                                   cublasOperation_t transb, int m, int n, int k,
-                                                   const float*, const void*, cudaDataType a,
-                                                   int lda, const void*, cudaDataType b, int ldb,
-                                                   const float*, void* output, cudaDataType c,
-                                                   int ldc) {
-  return multiply("cublasSgemmEx", handle,
-                  {transa,
-                   transb,
-                   m,
-                   n,
-                   k,
-                   {a, lda},
-                   {b, ldb},
-                   {c, ldc},
-                   1,
-                   nullptr,
-                   {},
-                   CUBLAS_GEMM_DEFAULT,
-                   output});
+cublasStatus_t cublasSgemmEx(cublasHandle_t handle, cublasOperation_t transa,
+                             cublasOperation_t transb, int m, int n, int k, const float*,
+                             const void*, cudaDataType a, int lda, const void*, cudaDataType b,
+                             int ldb, const float*, void* output, cudaDataType c, int ldc) {
+  Product product{transa, transb, m, n, k, {a, lda}, {b, ldb}, {c, ldc}};
+  product.output = output;
+  return multiply("cublasSgemmEx", handle, product);
 }
 
 // Functions for one data type: letter, C type of an element, cudaDataType, and suffix.
 #define OPTRACE_GEMM(letter, element, type, ending)                                                \
-  OPTRACE_DEVICE_EXPORT cublasStatus_t cublas##letter##gemm##ending(                               \
+  cublasStatus_t cublas##letter##gemm##ending(                                                     \
       cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n,     \
       int k, const element*, const element*, int lda, const element*, int ldb, const element*,     \
       element* output, int ldc) {                                                                  \
-    return multiply("cublas" #letter "gemm" #ending, handle,                                       \
-                    {transa,                                                                       \
-                     transb,                                                                       \
-                     m,                                                                            \
-                     n,                                                                            \
-                     k,                                                                            \
-                     {type, lda},                                                                  \
-                     {type, ldb},                                                                  \
-                     {type, ldc},                                                                  \
-                     1,                                                                            \
-                     nullptr,                                                                      \
-                     {},                                                                           \
-                     CUBLAS_GEMM_DEFAULT,                                                          \
-                     output});                                                                     \
+    Product product{transa, transb, m, n, k, {type, lda}, {type, ldb}, {type, ldc}};               \
+    product.output = output;                                                                       \
+    return multiply("cublas" #letter "gemm" #ending, handle, product);                             \
   }                                                                                                \
-  OPTRACE_DEVICE_EXPORT cublasStatus_t cublas##letter##gemmStridedBatched(                         \
+  cublasStatus_t cublas##letter##gemmStridedBatched(                                               \
       cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n,     \
       int k, const element*, const element*, int lda, long long stride_a, const element*, int ldb, \
       long long stride_b, const element*, element* output, int ldc, long long stride_c,            \
       int batch) {                                                                                 \
-    return multiply("cublas" #letter "gemmStridedBatched", handle,                                 \
-                    {transa,                                                                       \
-                     transb,                                                                       \
-                     m,                                                                            \
-                     n,                                                                            \
-                     k,                                                                            \
-                     {type, lda, stride_a},                                                        \
-                     {type, ldb, stride_b},                                                        \
-                     {type, ldc, stride_c},                                                        \
-                     batch,                                                                        \
-                     "strided",                                                                    \
-                     {},                                                                           \
-                     CUBLAS_GEMM_DEFAULT,                                                          \
-                     output});                                                                     \
+    Product product{transa, transb, m, n, k, {type, lda}, {type, ldb}, {type, ldc}};               \
+    product.a.stride = stride_a;                                                                   \
+    product.b.stride = stride_b;                                                                   \
+    product.c.stride = stride_c;                                                                   \
+    product.batch = batch;                                                                         \
+    product.batch_kind = "strided";                                                                \
+    product.output = output;                                                                       \
+    return multiply("cublas" #letter "gemmStridedBatched", handle, product);                       \
   }                                                                                                \
-  OPTRACE_DEVICE_EXPORT cublasStatus_t cublas##letter##gemmBatched(                                \
+  cublasStatus_t cublas##letter##gemmBatched(                                                      \
       cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n,     \
       int k, const element*, const element* const*, int lda, const element* const*, int ldb,       \
       const element*, element* const* outputs, int ldc, int batch) {                               \
-    return multiply("cublas" #letter "gemmBatched", handle,                                        \
-                    {transa,                                                                       \
-                     transb,                                                                       \
-                     m,                                                                            \
-                     n,                                                                            \
-                     k,                                                                            \
-                     {type, lda},                                                                  \
-                     {type, ldb},                                                                  \
-                     {type, ldc},                                                                  \
-                     batch,                                                                        \
-                     "pointers",                                                                   \
-                     {},                                                                           \
-                     CUBLAS_GEMM_DEFAULT,                                                          \
-                     nullptr,                                                                      \
-                     pointers(outputs)});                                                          \
+    Product product{transa, transb, m, n, k, {type, lda}, {type, ldb}, {type, ldc}};               \
+    product.batch = batch;                                                                         \
+    product.batch_kind = "pointers";                                                               \
+    product.outputs = pointers(outputs);                                                           \
+    return multiply("cublas" #letter "gemmBatched", handle, product);                              \
   }
 
 OPTRACE_GEMM(S, float, CUDA_R_32F, _v2)
@@ -367,10 +305,10 @@ OPTRACE_GEMM(H, __half, CUDA_R_16F, )
 
 // Reductions of vectors.
 
-#define OPTRACE_DOT(name, element, type)                                                       \
-  OPTRACE_DEVICE_EXPORT cublasStatus_t name(cublasHandle_t handle, int n, const element*, int, \
-                                            const element*, int, element* result) {            \
-    return reduce(#name, handle, n, type, result);                                             \
+#define OPTRACE_DOT(name, element, type)                                                      \
+  cublasStatus_t name(cublasHandle_t handle, int n, const element*, int, const element*, int, \
+                      element* result) {                                                      \
+    return reduce(#name, handle, n, type, result);                                            \
   }
 OPTRACE_DOT(cublasSdot_v2, float, CUDA_R_32F)
 OPTRACE_DOT(cublasDdot_v2, double, CUDA_R_64F)
@@ -380,18 +318,16 @@ OPTRACE_DOT(cublasZdotu_v2, cuDoubleComplex, CUDA_C_64F)
 OPTRACE_DOT(cublasZdotc_v2, cuDoubleComplex, CUDA_C_64F)
 #undef OPTRACE_DOT
 
-OPTRACE_DEVICE_EXPORT cublasStatus_t cublasDotEx(cublasHandle_t handle, int n, const void*,
-                                                 cudaDataType x, int, const void*, cudaDataType,
-                                                 int, void* result, cudaDataType result_type,
-                                                 cudaDataType) {
+cublasStatus_t cublasDotEx(cublasHandle_t handle, int n, const void*, cudaDataType x, int,
+                           const void*, cudaDataType, int, void* result, cudaDataType result_type,
+                           cudaDataType) {
   return reduce("cublasDotEx", handle, n, x, static_cast<char*>(result),
                 data_type_bytes(result_type));
 }
 
-#define OPTRACE_NORM(name, element, result_type, type)                                         \
-  OPTRACE_DEVICE_EXPORT cublasStatus_t name(cublasHandle_t handle, int n, const element*, int, \
-                                            result_type* result) {                             \
-    return reduce(#name, handle, n, type, result);                                             \
+#define OPTRACE_NORM(name, element, result_type, type)                                          \
+  cublasStatus_t name(cublasHandle_t handle, int n, const element*, int, result_type* result) { \
+    return reduce(#name, handle, n, type, result);                                              \
   }
 OPTRACE_NORM(cublasSnrm2_v2, float, float, CUDA_R_32F)
 OPTRACE_NORM(cublasDnrm2_v2, double, double, CUDA_R_64F)
@@ -457,26 +393,26 @@ static cublasStatus_t solve(const char* function, cublasHandle_t handle, cublasO
 }
 
 #define OPTRACE_BATCHED_SOLVERS(letter, element, type)                                             \
-  OPTRACE_DEVICE_EXPORT cublasStatus_t cublas##letter##getrfBatched(                               \
-      cublasHandle_t handle, int n, element* const*, int lda, int* pivots, int* info, int batch) { \
+  cublasStatus_t cublas##letter##getrfBatched(cublasHandle_t handle, int n, element* const*,       \
+                                              int lda, int* pivots, int* info, int batch) {        \
     return factor("cublas" #letter "getrfBatched", handle, n, type, lda, pivots, info, batch);     \
   }                                                                                                \
-  OPTRACE_DEVICE_EXPORT cublasStatus_t cublas##letter##getrsBatched(                               \
+  cublasStatus_t cublas##letter##getrsBatched(                                                     \
       cublasHandle_t handle, cublasOperation_t trans, int n, int nrhs, const element* const*,      \
       int lda, const int*, element* const*, int ldb, int* info, int batch) {                       \
     return solve("cublas" #letter "getrsBatched", handle, trans, n, n, nrhs, type, lda, ldb, info, \
                  batch);                                                                           \
   }                                                                                                \
-  OPTRACE_DEVICE_EXPORT cublasStatus_t cublas##letter##gelsBatched(                                \
+  cublasStatus_t cublas##letter##gelsBatched(                                                      \
       cublasHandle_t handle, cublasOperation_t trans, int m, int n, int nrhs, element* const*,     \
       int lda, element* const*, int ldc, int* info, int* infos, int batch) {                       \
     if (infos != nullptr) fill_with_success(infos, batch);                                         \
     return solve("cublas" #letter "gelsBatched", handle, trans, m, n, nrhs, type, lda, ldc, info,  \
                  batch);                                                                           \
   }                                                                                                \
-  OPTRACE_DEVICE_EXPORT cublasStatus_t cublas##letter##geqrfBatched(                               \
-      cublasHandle_t handle, int m, int n, element* const*, int lda, element* const*, int* info,   \
-      int batch) {                                                                                 \
+  cublasStatus_t cublas##letter##geqrfBatched(cublasHandle_t handle, int m, int n,                 \
+                                              element* const*, int lda, element* const*,           \
+                                              int* info, int batch) {                              \
     return solve("cublas" #letter "geqrfBatched", handle, CUBLAS_OP_N, m, n, 0, type, lda, lda,    \
                  info, batch);                                                                     \
   }

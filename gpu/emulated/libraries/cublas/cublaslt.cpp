@@ -186,92 +186,90 @@ using namespace optrace::emulated;
 
 extern "C" {
 
-OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
   Attributes* made = nullptr;  // Contains nothing, because cuBLAS's handles are accepted, too.
   return create(reinterpret_cast<cublasLtMatmulDescOpaque_t**>(handle), made);
 }
-OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
   return destroy(handle);
 }
 
 // Descriptors.
 
-OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout,
-                                                                cudaDataType type, uint64_t rows,
-                                                                uint64_t columns, int64_t ld) {
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType type,
+                                          uint64_t rows, uint64_t columns, int64_t ld) {
   Attributes* made = nullptr;
   const cublasStatus_t status = create(layout, made);
   if (status != CUBLAS_STATUS_SUCCESS) return status;
   *made = layout_attributes(type, rows, columns, ld);
   return CUBLAS_STATUS_SUCCESS;
 }
-OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
   return destroy(layout);
 }
-OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtMatrixLayoutSetAttribute(
-    cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t name, const void* value,
-    size_t size) {
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                                cublasLtMatrixLayoutAttribute_t name,
+                                                const void* value, size_t size) {
   return set_bytes(layout, name, value, size);
 }
-OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtMatrixLayoutGetAttribute(
-    cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t name, void* value, size_t size,
-    size_t* written) {
+cublasStatus_t cublasLtMatrixLayoutGetAttribute(cublasLtMatrixLayout_t layout,
+                                                cublasLtMatrixLayoutAttribute_t name, void* value,
+                                                size_t size, size_t* written) {
   return get_bytes(layout, name, value, size, written);
 }
 
-OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* descriptor,
-                                                              cublasComputeType_t compute,
-                                                              cudaDataType_t scale) {
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* descriptor,
+                                        cublasComputeType_t compute, cudaDataType_t scale) {
   Attributes* made = nullptr;
   const cublasStatus_t status = create(descriptor, made);
   if (status != CUBLAS_STATUS_SUCCESS) return status;
   *made = descriptor_attributes(compute, scale);
   return CUBLAS_STATUS_SUCCESS;
 }
-OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t descriptor) {
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t descriptor) {
   return destroy(descriptor);
 }
-OPTRACE_DEVICE_EXPORT cublasStatus_t
-cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t descriptor, cublasLtMatmulDescAttributes_t name,
-                               const void* value, size_t size) {
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t descriptor,
+                                              cublasLtMatmulDescAttributes_t name,
+                                              const void* value, size_t size) {
   return set_bytes(descriptor, name, value, size);
 }
-OPTRACE_DEVICE_EXPORT cublasStatus_t
-cublasLtMatmulDescGetAttribute(cublasLtMatmulDesc_t descriptor, cublasLtMatmulDescAttributes_t name,
-                               void* value, size_t size, size_t* written) {
+cublasStatus_t cublasLtMatmulDescGetAttribute(cublasLtMatmulDesc_t descriptor,
+                                              cublasLtMatmulDescAttributes_t name, void* value,
+                                              size_t size, size_t* written) {
   return get_bytes(descriptor, name, value, size, written);
 }
 
-OPTRACE_DEVICE_EXPORT cublasStatus_t
-cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
   Attributes* made = nullptr;
   const cublasStatus_t status = create(preference, made);
   if (status == CUBLAS_STATUS_SUCCESS)
     set(*made, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{0});
   return status;
 }
-OPTRACE_DEVICE_EXPORT cublasStatus_t
-cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
   return destroy(preference);
 }
-OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtMatmulPreferenceSetAttribute(
-    cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t name,
-    const void* value, size_t size) {
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t name,
+                                                    const void* value, size_t size) {
   return set_bytes(preference, name, value, size);
 }
-OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtMatmulPreferenceGetAttribute(
-    cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t name, void* value,
-    size_t size, size_t* written) {
+cublasStatus_t cublasLtMatmulPreferenceGetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t name,
+                                                    void* value, size_t size, size_t* written) {
   return get_bytes(preference, name, value, size, written);
 }
 
 // Algorithms.
 
-OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
-    cublasLtHandle_t handle, cublasLtMatmulDesc_t descriptor, cublasLtMatrixLayout_t a,
-    cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
-    cublasLtMatmulPreference_t preference, int requested, cublasLtMatmulHeuristicResult_t* results,
-    int* returned) {
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
+                                              cublasLtMatmulDesc_t descriptor,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t preference, int requested,
+                                              cublasLtMatmulHeuristicResult_t* results,
+                                              int* returned) {
   if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (descriptor == nullptr || a == nullptr || b == nullptr || c == nullptr || d == nullptr ||
       preference == nullptr || results == nullptr || returned == nullptr || requested < 1)
@@ -292,21 +290,20 @@ OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
   return CUBLAS_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtMatmulAlgoInit(cublasLtHandle_t handle,
-                                                            cublasComputeType_t, cudaDataType_t,
-                                                            cudaDataType_t, cudaDataType_t,
-                                                            cudaDataType_t, cudaDataType_t, int id,
-                                                            cublasLtMatmulAlgo_t* algorithm) {
+cublasStatus_t cublasLtMatmulAlgoInit(cublasLtHandle_t handle, cublasComputeType_t, cudaDataType_t,
+                                      cudaDataType_t, cudaDataType_t, cudaDataType_t,
+                                      cudaDataType_t, int id, cublasLtMatmulAlgo_t* algorithm) {
   if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (algorithm == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   *algorithm = algorithm_of(id);
   return CUBLAS_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtMatmulAlgoCheck(
-    cublasLtHandle_t handle, cublasLtMatmulDesc_t descriptor, cublasLtMatrixLayout_t a,
-    cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
-    const cublasLtMatmulAlgo_t* algorithm, cublasLtMatmulHeuristicResult_t* result) {
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t descriptor,
+                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                       cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t* algorithm,
+                                       cublasLtMatmulHeuristicResult_t* result) {
   if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (descriptor == nullptr || a == nullptr || b == nullptr || c == nullptr || d == nullptr ||
       algorithm == nullptr || result == nullptr)
@@ -320,9 +317,9 @@ OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtMatmulAlgoCheck(
   return status;
 }
 
-OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtMatmulAlgoConfigSetAttribute(
-    cublasLtMatmulAlgo_t* algorithm, cublasLtMatmulAlgoConfigAttributes_t name, const void* value,
-    size_t size) {
+cublasStatus_t cublasLtMatmulAlgoConfigSetAttribute(cublasLtMatmulAlgo_t* algorithm,
+                                                    cublasLtMatmulAlgoConfigAttributes_t name,
+                                                    const void* value, size_t size) {
   std::uint32_t number = 0;
   if (algorithm == nullptr || value == nullptr || !has_attribute(name) || size == 0 ||
       size > sizeof number)
@@ -332,9 +329,9 @@ OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtMatmulAlgoConfigSetAttribute(
   return CUBLAS_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(
-    const cublasLtMatmulAlgo_t* algorithm, cublasLtMatmulAlgoConfigAttributes_t name, void* value,
-    size_t size, size_t* written) {
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* algorithm,
+                                                    cublasLtMatmulAlgoConfigAttributes_t name,
+                                                    void* value, size_t size, size_t* written) {
   if (algorithm == nullptr || !has_attribute(name)) return CUBLAS_STATUS_INVALID_VALUE;
   const std::uint32_t number = configured(*algorithm, name);
   const bool is_short =
@@ -347,11 +344,12 @@ OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(
   return CUBLAS_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cublasStatus_t
-cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t descriptor, const void*, const void*,
-               cublasLtMatrixLayout_t a, const void*, cublasLtMatrixLayout_t b, const void*,
-               const void*, cublasLtMatrixLayout_t c, void* output, cublasLtMatrixLayout_t d,
-               const cublasLtMatmulAlgo_t* algorithm, void*, size_t workspace, cudaStream_t) {
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t descriptor, const void*,
+                              const void*, cublasLtMatrixLayout_t a, const void*,
+                              cublasLtMatrixLayout_t b, const void*, const void*,
+                              cublasLtMatrixLayout_t c, void* output, cublasLtMatrixLayout_t d,
+                              const cublasLtMatmulAlgo_t* algorithm, void*, size_t workspace,
+                              cudaStream_t) {
   if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (descriptor == nullptr || a == nullptr || b == nullptr || c == nullptr || d == nullptr)
     return CUBLAS_STATUS_INVALID_VALUE;

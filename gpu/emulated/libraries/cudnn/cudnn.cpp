@@ -129,31 +129,31 @@ extern "C" {
 
 // Versions, errors, handles.
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnGetProperty(libraryPropertyType type, int* value) {
+cudnnStatus_t cudnnGetProperty(libraryPropertyType type, int* value) {
   if (value == nullptr) return reject_null();
   if (!reported_property("cudnn", CUDNN_VERSION, type, *value))
     return wrong(CUDNN_STATUS_BAD_PARAM, "no such property");
   return CUDNN_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT const char* cudnnGetErrorString(cudnnStatus_t status) {
+const char* cudnnGetErrorString(cudnnStatus_t status) {
   // The text must outlive the call.
   thread_local std::string text;
   text = status_name(status);
   return text.c_str();
 }
 
-OPTRACE_DEVICE_EXPORT void cudnnGetLastErrorString(char* message, size_t max_size) {
+void cudnnGetLastErrorString(char* message, size_t max_size) {
   if (message != nullptr && max_size > 0)
     std::snprintf(message, max_size, "%s", last_error.c_str());
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
+cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
   if (handle == nullptr) return reject_null();
   handle->stream = stream;
   return CUDNN_STATUS_SUCCESS;
 }
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnGetStream(cudnnHandle_t handle, cudaStream_t* stream) {
+cudnnStatus_t cudnnGetStream(cudnnHandle_t handle, cudaStream_t* stream) {
   if (any_null(handle, stream)) return reject_null();
   *stream = handle->stream;
   return CUDNN_STATUS_SUCCESS;
@@ -161,10 +161,8 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnGetStream(cudnnHandle_t handle, cudaStr
 
 // Tensors and filters.
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t tensor,
-                                                               cudnnDataType_t type, int count,
-                                                               const int* dims,
-                                                               const int* strides) {
+cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t tensor, cudnnDataType_t type,
+                                         int count, const int* dims, const int* strides) {
   if (any_null(tensor, dims, strides)) return reject_null();
   if (count < 1 || count > CUDNN_DIM_MAX)
     return refuse("cudnnSetTensorNdDescriptor", CUDNN_STATUS_NOT_SUPPORTED,
@@ -179,10 +177,9 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescri
   return CUDNN_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnGetTensorNdDescriptor(cudnnTensorDescriptor_t tensor,
-                                                               int requested, cudnnDataType_t* type,
-                                                               int* count, int* dims,
-                                                               int* strides) {
+cudnnStatus_t cudnnGetTensorNdDescriptor(cudnnTensorDescriptor_t tensor, int requested,
+                                         cudnnDataType_t* type, int* count, int* dims,
+                                         int* strides) {
   if (any_null(tensor, type, count)) return reject_null();
   *type = tensor->type;
   *count = static_cast<int>(tensor->dims.size());
@@ -193,10 +190,8 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnGetTensorNdDescriptor(cudnnTensorDescri
   return CUDNN_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnSetFilterNdDescriptor(cudnnFilterDescriptor_t filter,
-                                                               cudnnDataType_t type,
-                                                               cudnnTensorFormat_t format,
-                                                               int count, const int* dims) {
+cudnnStatus_t cudnnSetFilterNdDescriptor(cudnnFilterDescriptor_t filter, cudnnDataType_t type,
+                                         cudnnTensorFormat_t format, int count, const int* dims) {
   if (any_null(filter, dims)) return reject_null();
   if (count < 1 || count > CUDNN_DIM_MAX)
     return refuse("cudnnSetFilterNdDescriptor", CUDNN_STATUS_NOT_SUPPORTED,
@@ -207,10 +202,9 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnSetFilterNdDescriptor(cudnnFilterDescri
   return CUDNN_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnGetFilterNdDescriptor(cudnnFilterDescriptor_t filter,
-                                                               int requested, cudnnDataType_t* type,
-                                                               cudnnTensorFormat_t* format,
-                                                               int* count, int* dims) {
+cudnnStatus_t cudnnGetFilterNdDescriptor(cudnnFilterDescriptor_t filter, int requested,
+                                         cudnnDataType_t* type, cudnnTensorFormat_t* format,
+                                         int* count, int* dims) {
   if (any_null(filter, type, format, count)) return reject_null();
   *type = filter->type;
   *format = filter->format;

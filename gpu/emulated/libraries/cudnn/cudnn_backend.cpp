@@ -436,8 +436,8 @@ using namespace optrace::emulated;
 
 extern "C" {
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnBackendCreateDescriptor(
-    cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t* descriptor) {
+cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
+                                           cudnnBackendDescriptor_t* descriptor) {
   if (descriptor == nullptr)
     return wrong(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "cudnnBackendCreateDescriptor: null");
   if (type_full_name(type).empty())
@@ -451,16 +451,15 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnBackendCreateDescriptor(
   return CUDNN_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t
-cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
+cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
   delete static_cast<Descriptor*>(descriptor);
   return CUDNN_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
-                                                             cudnnBackendAttributeName_t name,
-                                                             cudnnBackendAttributeType_t type,
-                                                             int64_t count, const void* elements) {
+cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
+                                       cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t count,
+                                       const void* elements) {
   Content* const content = content_of(descriptor);
   if (content == nullptr || (elements == nullptr && count > 0))
     return wrong(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "cudnnBackendSetAttribute: null");
@@ -497,9 +496,10 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescrip
   return CUDNN_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnBackendGetAttribute(
-    cudnnBackendDescriptor_t const descriptor, cudnnBackendAttributeName_t name,
-    cudnnBackendAttributeType_t type, int64_t requested, int64_t* count, void* elements) {
+cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const descriptor,
+                                       cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t requested,
+                                       int64_t* count, void* elements) {
   const Content* const content = content_of(descriptor);
   if (content == nullptr)
     return wrong(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "cudnnBackendGetAttribute: null");
@@ -531,7 +531,7 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnBackendGetAttribute(
   return CUDNN_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
+cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
   Content* const content = content_of(descriptor);
   if (content == nullptr)
     return wrong(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "cudnnBackendFinalize: null");
@@ -541,9 +541,8 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_
   return CUDNN_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle,
-                                                        cudnnBackendDescriptor_t plan,
-                                                        cudnnBackendDescriptor_t pack) {
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
+                                  cudnnBackendDescriptor_t pack) {
   const Content* const the_plan = content_of(plan);
   const Content* const the_pack = content_of(pack);
   if (handle == nullptr || the_plan == nullptr || the_pack == nullptr)

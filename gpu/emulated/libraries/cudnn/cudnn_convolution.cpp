@@ -113,9 +113,10 @@ using namespace optrace::emulated;
 
 extern "C" {
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnSetConvolutionNdDescriptor(
-    cudnnConvolutionDescriptor_t convolution, int count, const int* padding, const int* strides,
-    const int* dilations, cudnnConvolutionMode_t mode, cudnnDataType_t compute_type) {
+cudnnStatus_t cudnnSetConvolutionNdDescriptor(cudnnConvolutionDescriptor_t convolution, int count,
+                                              const int* padding, const int* strides,
+                                              const int* dilations, cudnnConvolutionMode_t mode,
+                                              cudnnDataType_t compute_type) {
   if (any_null(convolution, padding, strides, dilations)) return reject_null();
   if (count < 1 || count > CUDNN_DIM_MAX - 2)
     return refuse("cudnnSetConvolutionNdDescriptor", CUDNN_STATUS_NOT_SUPPORTED,
@@ -132,30 +133,29 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnSetConvolutionNdDescriptor(
   return CUDNN_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t
-cudnnSetConvolutionGroupCount(cudnnConvolutionDescriptor_t convolution, int groups) {
+cudnnStatus_t cudnnSetConvolutionGroupCount(cudnnConvolutionDescriptor_t convolution, int groups) {
   if (convolution == nullptr) return reject_null();
   if (groups < 1) return wrong(CUDNN_STATUS_BAD_PARAM, "fewer than one group");
   convolution->groups = groups;
   return CUDNN_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t
-cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t convolution, cudnnMathType_t type) {
+cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t convolution,
+                                          cudnnMathType_t type) {
   if (convolution == nullptr) return reject_null();
   convolution->math_type = type;
   return CUDNN_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnConvolutionForward(
-    cudnnHandle_t, const void*, const cudnnTensorDescriptor_t x, const void*,
-    const cudnnFilterDescriptor_t w, const void*, const cudnnConvolutionDescriptor_t convolution,
-    cudnnConvolutionFwdAlgo_t algorithm, void*, size_t workspace, const void*,
-    const cudnnTensorDescriptor_t y, void*) {
+cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t, const void*, const cudnnTensorDescriptor_t x,
+                                      const void*, const cudnnFilterDescriptor_t w, const void*,
+                                      const cudnnConvolutionDescriptor_t convolution,
+                                      cudnnConvolutionFwdAlgo_t algorithm, void*, size_t workspace,
+                                      const void*, const cudnnTensorDescriptor_t y, void*) {
   return convolve("cudnnConvolutionForward", true, x, w, convolution, y, algorithm, workspace);
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnConvolutionBiasActivationForward(
+cudnnStatus_t cudnnConvolutionBiasActivationForward(
     cudnnHandle_t, const void*, const cudnnTensorDescriptor_t x, const void*,
     const cudnnFilterDescriptor_t w, const void*, const cudnnConvolutionDescriptor_t convolution,
     cudnnConvolutionFwdAlgo_t algorithm, void*, size_t workspace, const void*,
@@ -166,20 +166,24 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnConvolutionBiasActivationForward(
                   workspace, activation);
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnConvolutionBackwardData(
-    cudnnHandle_t, const void*, const cudnnFilterDescriptor_t w, const void*,
-    const cudnnTensorDescriptor_t dy, const void*, const cudnnConvolutionDescriptor_t convolution,
-    cudnnConvolutionBwdDataAlgo_t algorithm, void*, size_t workspace, const void*,
-    const cudnnTensorDescriptor_t dx, void*) {
+cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t, const void*,
+                                           const cudnnFilterDescriptor_t w, const void*,
+                                           const cudnnTensorDescriptor_t dy, const void*,
+                                           const cudnnConvolutionDescriptor_t convolution,
+                                           cudnnConvolutionBwdDataAlgo_t algorithm, void*,
+                                           size_t workspace, const void*,
+                                           const cudnnTensorDescriptor_t dx, void*) {
   return convolve("cudnnConvolutionBackwardData", true, dx, w, convolution, dy, algorithm,
                   workspace);
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnConvolutionBackwardFilter(
-    cudnnHandle_t, const void*, const cudnnTensorDescriptor_t x, const void*,
-    const cudnnTensorDescriptor_t dy, const void*, const cudnnConvolutionDescriptor_t convolution,
-    cudnnConvolutionBwdFilterAlgo_t algorithm, void*, size_t workspace, const void*,
-    const cudnnFilterDescriptor_t dw, void*) {
+cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t, const void*,
+                                             const cudnnTensorDescriptor_t x, const void*,
+                                             const cudnnTensorDescriptor_t dy, const void*,
+                                             const cudnnConvolutionDescriptor_t convolution,
+                                             cudnnConvolutionBwdFilterAlgo_t algorithm, void*,
+                                             size_t workspace, const void*,
+                                             const cudnnFilterDescriptor_t dw, void*) {
   return convolve("cudnnConvolutionBackwardFilter", true, x, dw, convolution, dy, algorithm,
                   workspace);
 }
@@ -189,7 +193,7 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnConvolutionBackwardFilter(
 // The functions that choose an algorithm, for each direction: its name, its type of algorithms, and
 // the descriptors x, w and y in the order of the parameters, with the convolution before the last.
 #define OPTRACE_ALGORITHMS(direction, type, first, second, third)                                  \
-  OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnGetConvolution##direction##Algorithm_v7(                \
+  cudnnStatus_t cudnnGetConvolution##direction##Algorithm_v7(                                      \
       cudnnHandle_t, const first, const second, const cudnnConvolutionDescriptor_t convolution,    \
       const third, const int requested, int* returned, type##Perf_t* results) {                    \
     const cudnnStatus_t status = convolve("cudnnGetConvolution" #direction "Algorithm_v7", false,  \
@@ -197,7 +201,7 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnConvolutionBackwardFilter(
     if (status != CUDNN_STATUS_SUCCESS) return status;                                             \
     return offer(k##direction, convolution, requested, returned, results);                         \
   }                                                                                                \
-  OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnFindConvolution##direction##AlgorithmEx(                \
+  cudnnStatus_t cudnnFindConvolution##direction##AlgorithmEx(                                      \
       cudnnHandle_t, const first, const void*, const second, const void*,                          \
       const cudnnConvolutionDescriptor_t convolution, const third, void*, const int requested,     \
       int* returned, type##Perf_t* results, void*, size_t workspace) {                             \
@@ -207,7 +211,7 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnConvolutionBackwardFilter(
     if (status != CUDNN_STATUS_SUCCESS) return status;                                             \
     return offer(k##direction, convolution, requested, returned, results);                         \
   }                                                                                                \
-  OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnGetConvolution##direction##WorkspaceSize(               \
+  cudnnStatus_t cudnnGetConvolution##direction##WorkspaceSize(                                     \
       cudnnHandle_t, const first, const second, const cudnnConvolutionDescriptor_t convolution,    \
       const third, type##_t algorithm, size_t* bytes) {                                            \
     const cudnnStatus_t status = convolve("cudnnGetConvolution" #direction "WorkspaceSize", false, \

@@ -42,7 +42,7 @@ using namespace optrace::emulated;
 
 extern "C" {
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(
+cudnnStatus_t cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(
     cudnnHandle_t, cudnnBatchNormMode_t, cudnnBatchNormOps_t, const cudnnTensorDescriptor_t x,
     const cudnnTensorDescriptor_t, const cudnnTensorDescriptor_t,
     const cudnnTensorDescriptor_t parameters, const cudnnActivationDescriptor_t, size_t* bytes) {
@@ -50,7 +50,7 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnGetBatchNormalizationForwardTrainingExW
   return no_workspace(bytes);
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnGetBatchNormalizationBackwardExWorkspaceSize(
+cudnnStatus_t cudnnGetBatchNormalizationBackwardExWorkspaceSize(
     cudnnHandle_t, cudnnBatchNormMode_t, cudnnBatchNormOps_t, const cudnnTensorDescriptor_t x,
     const cudnnTensorDescriptor_t, const cudnnTensorDescriptor_t, const cudnnTensorDescriptor_t,
     const cudnnTensorDescriptor_t, const cudnnTensorDescriptor_t parameters,
@@ -59,7 +59,7 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnGetBatchNormalizationBackwardExWorkspac
   return no_workspace(bytes);
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnGetBatchNormalizationTrainingExReserveSpaceSize(
+cudnnStatus_t cudnnGetBatchNormalizationTrainingExReserveSpaceSize(
     cudnnHandle_t, cudnnBatchNormMode_t, cudnnBatchNormOps_t ops, const cudnnActivationDescriptor_t,
     const cudnnTensorDescriptor_t x, size_t* bytes) {
   if (any_null(x, bytes)) return reject_null();
@@ -71,11 +71,13 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnGetBatchNormalizationTrainingExReserveS
   return CUDNN_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnBatchNormalizationForwardInference(
-    cudnnHandle_t, cudnnBatchNormMode_t mode, const void*, const void*,
-    const cudnnTensorDescriptor_t x, const void*, const cudnnTensorDescriptor_t y, void*,
-    const cudnnTensorDescriptor_t parameters, const void*, const void*, const void*, const void*,
-    double epsilon) {
+cudnnStatus_t cudnnBatchNormalizationForwardInference(cudnnHandle_t, cudnnBatchNormMode_t mode,
+                                                      const void*, const void*,
+                                                      const cudnnTensorDescriptor_t x, const void*,
+                                                      const cudnnTensorDescriptor_t y, void*,
+                                                      const cudnnTensorDescriptor_t parameters,
+                                                      const void*, const void*, const void*,
+                                                      const void*, double epsilon) {
   constexpr const char* kFunction = "cudnnBatchNormalizationForwardInference";
   if (any_null(x, y, parameters)) return reject_null();
   if (const std::string why = batch_norm_mismatch(mode, x, y, parameters); !why.empty())
@@ -90,7 +92,7 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnBatchNormalizationForwardInference(
   return CUDNN_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnBatchNormalizationForwardTrainingEx(
+cudnnStatus_t cudnnBatchNormalizationForwardTrainingEx(
     cudnnHandle_t, cudnnBatchNormMode_t mode, cudnnBatchNormOps_t ops, const void*, const void*,
     const cudnnTensorDescriptor_t x, const void*, const cudnnTensorDescriptor_t z, const void*,
     const cudnnTensorDescriptor_t y, void*, const cudnnTensorDescriptor_t parameters, const void*,
@@ -120,7 +122,7 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnBatchNormalizationForwardTrainingEx(
   return CUDNN_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnBatchNormalizationBackwardEx(
+cudnnStatus_t cudnnBatchNormalizationBackwardEx(
     cudnnHandle_t, cudnnBatchNormMode_t mode, cudnnBatchNormOps_t ops, const void*, const void*,
     const void*, const void*, const cudnnTensorDescriptor_t x, const void*,
     const cudnnTensorDescriptor_t, const void*, const cudnnTensorDescriptor_t dy, const void*,

@@ -54,9 +54,9 @@ using namespace optrace::emulated;
 
 extern "C" {
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t
-cudnnSetActivationDescriptor(cudnnActivationDescriptor_t activation, cudnnActivationMode_t mode,
-                             cudnnNanPropagation_t nan, double coefficient) {
+cudnnStatus_t cudnnSetActivationDescriptor(cudnnActivationDescriptor_t activation,
+                                           cudnnActivationMode_t mode, cudnnNanPropagation_t nan,
+                                           double coefficient) {
   if (activation == nullptr) return reject_null();
   activation->mode = mode;
   activation->nan = nan;
@@ -64,12 +64,9 @@ cudnnSetActivationDescriptor(cudnnActivationDescriptor_t activation, cudnnActiva
   return CUDNN_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnActivationForward(cudnnHandle_t,
-                                                           cudnnActivationDescriptor_t activation,
-                                                           const void*,
-                                                           const cudnnTensorDescriptor_t x,
-                                                           const void*, const void*,
-                                                           const cudnnTensorDescriptor_t y, void*) {
+cudnnStatus_t cudnnActivationForward(cudnnHandle_t, cudnnActivationDescriptor_t activation,
+                                     const void*, const cudnnTensorDescriptor_t x, const void*,
+                                     const void*, const cudnnTensorDescriptor_t y, void*) {
   if (any_null(activation, x, y)) return reject_null();
   Call call("cudnnActivationForward", "library");
   put(call.json(), "activation", activation);
@@ -79,10 +76,11 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnActivationForward(cudnnHandle_t,
   return CUDNN_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnSetPooling2dDescriptor(
-    cudnnPoolingDescriptor_t pooling, cudnnPoolingMode_t mode, cudnnNanPropagation_t,
-    int window_height, int window_width, int vertical_padding, int horizontal_padding,
-    int vertical_stride, int horizontal_stride) {
+cudnnStatus_t cudnnSetPooling2dDescriptor(cudnnPoolingDescriptor_t pooling, cudnnPoolingMode_t mode,
+                                          cudnnNanPropagation_t, int window_height,
+                                          int window_width, int vertical_padding,
+                                          int horizontal_padding, int vertical_stride,
+                                          int horizontal_stride) {
   if (pooling == nullptr) return reject_null();
   pooling->mode = mode;
   pooling->window = {window_height, window_width};
@@ -91,12 +89,9 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnSetPooling2dDescriptor(
   return CUDNN_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnPoolingForward(cudnnHandle_t,
-                                                        const cudnnPoolingDescriptor_t pooling,
-                                                        const void*,
-                                                        const cudnnTensorDescriptor_t x,
-                                                        const void*, const void*,
-                                                        const cudnnTensorDescriptor_t y, void*) {
+cudnnStatus_t cudnnPoolingForward(cudnnHandle_t, const cudnnPoolingDescriptor_t pooling,
+                                  const void*, const cudnnTensorDescriptor_t x, const void*,
+                                  const void*, const cudnnTensorDescriptor_t y, void*) {
   if (any_null(pooling, x, y)) return reject_null();
   if (x->dims.size() != y->dims.size() || x->dims[0] != y->dims[0] || x->dims[1] != y->dims[1])
     return refuse("cudnnPoolingForward", CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH,
@@ -114,12 +109,10 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnPoolingForward(cudnnHandle_t,
   return CUDNN_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnSoftmaxForward(cudnnHandle_t,
-                                                        cudnnSoftmaxAlgorithm_t algorithm,
-                                                        cudnnSoftmaxMode_t mode, const void*,
-                                                        const cudnnTensorDescriptor_t x,
-                                                        const void*, const void*,
-                                                        const cudnnTensorDescriptor_t y, void*) {
+cudnnStatus_t cudnnSoftmaxForward(cudnnHandle_t, cudnnSoftmaxAlgorithm_t algorithm,
+                                  cudnnSoftmaxMode_t mode, const void*,
+                                  const cudnnTensorDescriptor_t x, const void*, const void*,
+                                  const cudnnTensorDescriptor_t y, void*) {
   if (any_null(x, y)) return reject_null();
   if (x->dims != y->dims)
     return refuse("cudnnSoftmaxForward", CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH,
@@ -136,15 +129,14 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnSoftmaxForward(cudnnHandle_t,
   return CUDNN_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnDropoutGetStatesSize(cudnnHandle_t, size_t* bytes) {
+cudnnStatus_t cudnnDropoutGetStatesSize(cudnnHandle_t, size_t* bytes) {
   if (bytes == nullptr) return reject_null();
   *bytes = dropout_state_bytes();
   return CUDNN_STATUS_SUCCESS;
 }
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnSetDropoutDescriptor(cudnnDropoutDescriptor_t dropout,
-                                                              cudnnHandle_t, float probability,
-                                                              void* states, size_t bytes,
-                                                              unsigned long long seed) {
+cudnnStatus_t cudnnSetDropoutDescriptor(cudnnDropoutDescriptor_t dropout, cudnnHandle_t,
+                                        float probability, void* states, size_t bytes,
+                                        unsigned long long seed) {
   // Without states, the descriptor means no dropout.
   if (states != nullptr && bytes < dropout_state_bytes())
     return wrong(CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT, "the states have too little room");
@@ -157,16 +149,15 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnSetDropoutDescriptor(cudnnDropoutDescri
   }
   return status;
 }
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnRestoreDropoutDescriptor(cudnnDropoutDescriptor_t dropout,
-                                                                  cudnnHandle_t, float probability,
-                                                                  void* states, size_t bytes,
-                                                                  unsigned long long seed) {
+cudnnStatus_t cudnnRestoreDropoutDescriptor(cudnnDropoutDescriptor_t dropout, cudnnHandle_t,
+                                            float probability, void* states, size_t bytes,
+                                            unsigned long long seed) {
   return set_dropout(dropout, probability, states, bytes, seed);
 }
 
 // Spatial transformer.
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnSetSpatialTransformerNdDescriptor(
+cudnnStatus_t cudnnSetSpatialTransformerNdDescriptor(
     cudnnSpatialTransformerDescriptor_t transformer, cudnnSamplerType_t sampler,
     cudnnDataType_t type, const int count, const int* dims) {
   if (any_null(transformer, dims)) return reject_null();
@@ -179,25 +170,28 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnSetSpatialTransformerNdDescriptor(
   return CUDNN_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnSpatialTfGridGeneratorForward(
+cudnnStatus_t cudnnSpatialTfGridGeneratorForward(
     cudnnHandle_t, const cudnnSpatialTransformerDescriptor_t transformer, const void*, void*) {
   return transform("cudnnSpatialTfGridGeneratorForward", transformer, nullptr, nullptr);
 }
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnSpatialTfGridGeneratorBackward(
+cudnnStatus_t cudnnSpatialTfGridGeneratorBackward(
     cudnnHandle_t, const cudnnSpatialTransformerDescriptor_t transformer, const void*, void*) {
   return transform("cudnnSpatialTfGridGeneratorBackward", transformer, nullptr, nullptr);
 }
-OPTRACE_DEVICE_EXPORT cudnnStatus_t
-cudnnSpatialTfSamplerForward(cudnnHandle_t, cudnnSpatialTransformerDescriptor_t transformer,
-                             const void*, const cudnnTensorDescriptor_t x, const void*, const void*,
-                             const void*, cudnnTensorDescriptor_t y, void*) {
+cudnnStatus_t cudnnSpatialTfSamplerForward(cudnnHandle_t,
+                                           cudnnSpatialTransformerDescriptor_t transformer,
+                                           const void*, const cudnnTensorDescriptor_t x,
+                                           const void*, const void*, const void*,
+                                           cudnnTensorDescriptor_t y, void*) {
   if (any_null(x, y)) return reject_null();
   return transform("cudnnSpatialTfSamplerForward", transformer, x, y);
 }
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnSpatialTfSamplerBackward(
-    cudnnHandle_t, cudnnSpatialTransformerDescriptor_t transformer, const void*,
-    const cudnnTensorDescriptor_t x, const void*, const void*, const cudnnTensorDescriptor_t, void*,
-    const void*, const cudnnTensorDescriptor_t dy, const void*, const void*, const void*, void*) {
+cudnnStatus_t cudnnSpatialTfSamplerBackward(cudnnHandle_t,
+                                            cudnnSpatialTransformerDescriptor_t transformer,
+                                            const void*, const cudnnTensorDescriptor_t x,
+                                            const void*, const void*, const cudnnTensorDescriptor_t,
+                                            void*, const void*, const cudnnTensorDescriptor_t dy,
+                                            const void*, const void*, const void*, void*) {
   if (any_null(x, dy)) return reject_null();
   return transform("cudnnSpatialTfSamplerBackward", transformer, x, dy);
 }

@@ -236,12 +236,13 @@ using namespace optrace::emulated;
 
 extern "C" {
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnSetRNNDescriptor_v8(
-    cudnnRNNDescriptor_t rnn, cudnnRNNAlgo_t algorithm, cudnnRNNMode_t mode,
-    cudnnRNNBiasMode_t bias, cudnnDirectionMode_t direction, cudnnRNNInputMode_t input,
-    cudnnDataType_t type, cudnnDataType_t precision, cudnnMathType_t math_type, int32_t input_size,
-    int32_t hidden_size, int32_t projection_size, int32_t layers, cudnnDropoutDescriptor_t dropout,
-    uint32_t flags) {
+cudnnStatus_t cudnnSetRNNDescriptor_v8(cudnnRNNDescriptor_t rnn, cudnnRNNAlgo_t algorithm,
+                                       cudnnRNNMode_t mode, cudnnRNNBiasMode_t bias,
+                                       cudnnDirectionMode_t direction, cudnnRNNInputMode_t input,
+                                       cudnnDataType_t type, cudnnDataType_t precision,
+                                       cudnnMathType_t math_type, int32_t input_size,
+                                       int32_t hidden_size, int32_t projection_size, int32_t layers,
+                                       cudnnDropoutDescriptor_t dropout, uint32_t flags) {
   constexpr const char* kFunction = "cudnnSetRNNDescriptor_v8";
   if (rnn == nullptr) return reject_null();
   if (input_size < 1 || hidden_size < 1 || layers < 1)
@@ -272,11 +273,9 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnSetRNNDescriptor_v8(
   return CUDNN_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnSetRNNDataDescriptor(cudnnRNNDataDescriptor_t data,
-                                                              cudnnDataType_t type,
-                                                              cudnnRNNDataLayout_t layout,
-                                                              int max_length, int batch, int vector,
-                                                              const int* lengths, void*) {
+cudnnStatus_t cudnnSetRNNDataDescriptor(cudnnRNNDataDescriptor_t data, cudnnDataType_t type,
+                                        cudnnRNNDataLayout_t layout, int max_length, int batch,
+                                        int vector, const int* lengths, void*) {
   constexpr const char* kFunction = "cudnnSetRNNDataDescriptor";
   if (data == nullptr || lengths == nullptr) return reject_null();
   if (max_length < 1 || batch < 1 || vector < 1)
@@ -293,19 +292,15 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnSetRNNDataDescriptor(cudnnRNNDataDescri
   return CUDNN_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnGetRNNWeightSpaceSize(cudnnHandle_t,
-                                                               cudnnRNNDescriptor_t rnn,
-                                                               size_t* bytes) {
+cudnnStatus_t cudnnGetRNNWeightSpaceSize(cudnnHandle_t, cudnnRNNDescriptor_t rnn, size_t* bytes) {
   if (rnn == nullptr || bytes == nullptr) return reject_null();
   *bytes = weights(*rnn) * type_bytes(rnn->type);
   return CUDNN_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t,
-                                                              cudnnRNNDescriptor_t rnn,
-                                                              cudnnForwardMode_t mode,
-                                                              cudnnRNNDataDescriptor_t x,
-                                                              size_t* workspace, size_t* reserve) {
+cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t, cudnnRNNDescriptor_t rnn,
+                                        cudnnForwardMode_t mode, cudnnRNNDataDescriptor_t x,
+                                        size_t* workspace, size_t* reserve) {
   if (rnn == nullptr || x == nullptr) return reject_null();
   if (workspace != nullptr) *workspace = activations_bytes(*rnn, *x);
   if (reserve != nullptr)
@@ -313,10 +308,10 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t,
   return CUDNN_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t
-cudnnGetRNNWeightParams(cudnnHandle_t, cudnnRNNDescriptor_t rnn, int32_t pseudo_layer, size_t bytes,
-                        const void* space, int32_t id, cudnnTensorDescriptor_t matrix,
-                        void** matrix_address, cudnnTensorDescriptor_t bias, void** bias_address) {
+cudnnStatus_t cudnnGetRNNWeightParams(cudnnHandle_t, cudnnRNNDescriptor_t rnn, int32_t pseudo_layer,
+                                      size_t bytes, const void* space, int32_t id,
+                                      cudnnTensorDescriptor_t matrix, void** matrix_address,
+                                      cudnnTensorDescriptor_t bias, void** bias_address) {
   constexpr const char* kFunction = "cudnnGetRNNWeightParams";
   if (rnn == nullptr) return reject_null();
   if (pseudo_layer < 0 || pseudo_layer >= pseudo_layers(*rnn) || id < 0)
@@ -346,69 +341,75 @@ cudnnGetRNNWeightParams(cudnnHandle_t, cudnnRNNDescriptor_t rnn, int32_t pseudo_
   return CUDNN_STATUS_SUCCESS;
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnRNNForward(
-    cudnnHandle_t, cudnnRNNDescriptor_t rnn, cudnnForwardMode_t mode, const int32_t*,
-    cudnnRNNDataDescriptor_t x, const void*, cudnnRNNDataDescriptor_t y, void*,
-    cudnnTensorDescriptor_t h, const void*, void*, cudnnTensorDescriptor_t, const void*, void*,
-    size_t weight_bytes, const void*, size_t workspace, void*, size_t reserve, void*) {
+cudnnStatus_t cudnnRNNForward(cudnnHandle_t, cudnnRNNDescriptor_t rnn, cudnnForwardMode_t mode,
+                              const int32_t*, cudnnRNNDataDescriptor_t x, const void*,
+                              cudnnRNNDataDescriptor_t y, void*, cudnnTensorDescriptor_t h,
+                              const void*, void*, cudnnTensorDescriptor_t, const void*, void*,
+                              size_t weight_bytes, const void*, size_t workspace, void*,
+                              size_t reserve, void*) {
   return run("cudnnRNNForward", rnn, x, y, h, weight_bytes, workspace, reserve,
              mode == CUDNN_FWD_MODE_TRAINING ? "training" : "inference");
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnRNNBackwardData_v8(
-    cudnnHandle_t, cudnnRNNDescriptor_t rnn, const int32_t*, cudnnRNNDataDescriptor_t y,
-    const void*, const void*, cudnnRNNDataDescriptor_t x, void*, cudnnTensorDescriptor_t h,
-    const void*, const void*, void*, cudnnTensorDescriptor_t, const void*, const void*, void*,
-    size_t weight_bytes, const void*, size_t workspace, void*, size_t reserve, void*) {
+cudnnStatus_t cudnnRNNBackwardData_v8(cudnnHandle_t, cudnnRNNDescriptor_t rnn, const int32_t*,
+                                      cudnnRNNDataDescriptor_t y, const void*, const void*,
+                                      cudnnRNNDataDescriptor_t x, void*, cudnnTensorDescriptor_t h,
+                                      const void*, const void*, void*, cudnnTensorDescriptor_t,
+                                      const void*, const void*, void*, size_t weight_bytes,
+                                      const void*, size_t workspace, void*, size_t reserve, void*) {
   return run("cudnnRNNBackwardData_v8", rnn, x, y, h, weight_bytes, workspace, reserve, nullptr);
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnRNNBackwardWeights_v8(
-    cudnnHandle_t, cudnnRNNDescriptor_t rnn, cudnnWgradMode_t, const int32_t*,
-    cudnnRNNDataDescriptor_t x, const void*, cudnnTensorDescriptor_t h, const void*,
-    cudnnRNNDataDescriptor_t y, const void*, size_t weight_bytes, void*, size_t workspace, void*,
-    size_t reserve, void*) {
+cudnnStatus_t cudnnRNNBackwardWeights_v8(cudnnHandle_t, cudnnRNNDescriptor_t rnn, cudnnWgradMode_t,
+                                         const int32_t*, cudnnRNNDataDescriptor_t x, const void*,
+                                         cudnnTensorDescriptor_t h, const void*,
+                                         cudnnRNNDataDescriptor_t y, const void*,
+                                         size_t weight_bytes, void*, size_t workspace, void*,
+                                         size_t reserve, void*) {
   return run("cudnnRNNBackwardWeights_v8", rnn, x, y, h, weight_bytes, workspace, reserve, nullptr);
 }
 
 // CTC.
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t
-cudnnSetCTCLossDescriptorEx(cudnnCTCLossDescriptor_t loss, cudnnDataType_t type,
-                            cudnnLossNormalizationMode_t normalization, cudnnNanPropagation_t) {
+cudnnStatus_t cudnnSetCTCLossDescriptorEx(cudnnCTCLossDescriptor_t loss, cudnnDataType_t type,
+                                          cudnnLossNormalizationMode_t normalization,
+                                          cudnnNanPropagation_t) {
   return set_ctc(loss, type, normalization, 0);
 }
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnSetCTCLossDescriptor_v9(
-    cudnnCTCLossDescriptor_t loss, cudnnDataType_t type, cudnnLossNormalizationMode_t normalization,
-    cudnnCTCGradMode_t, int max_label_length) {
+cudnnStatus_t cudnnSetCTCLossDescriptor_v9(cudnnCTCLossDescriptor_t loss, cudnnDataType_t type,
+                                           cudnnLossNormalizationMode_t normalization,
+                                           cudnnCTCGradMode_t, int max_label_length) {
   return set_ctc(loss, type, normalization, max_label_length);
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnGetCTCLossWorkspaceSize(
-    cudnnHandle_t, const cudnnTensorDescriptor_t probabilities, const cudnnTensorDescriptor_t,
-    const int*, const int* label_lengths, const int*, cudnnCTCLossAlgo_t,
-    cudnnCTCLossDescriptor_t loss, size_t* bytes) {
+cudnnStatus_t cudnnGetCTCLossWorkspaceSize(cudnnHandle_t,
+                                           const cudnnTensorDescriptor_t probabilities,
+                                           const cudnnTensorDescriptor_t, const int*,
+                                           const int* label_lengths, const int*, cudnnCTCLossAlgo_t,
+                                           cudnnCTCLossDescriptor_t loss, size_t* bytes) {
   return ctc_workspace(loss, probabilities, longest(label_lengths, probabilities), bytes);
 }
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnGetCTCLossWorkspaceSize_v8(
-    cudnnHandle_t, cudnnCTCLossAlgo_t, cudnnCTCLossDescriptor_t loss,
-    const cudnnTensorDescriptor_t probabilities, const cudnnTensorDescriptor_t, size_t* bytes) {
+cudnnStatus_t cudnnGetCTCLossWorkspaceSize_v8(cudnnHandle_t, cudnnCTCLossAlgo_t,
+                                              cudnnCTCLossDescriptor_t loss,
+                                              const cudnnTensorDescriptor_t probabilities,
+                                              const cudnnTensorDescriptor_t, size_t* bytes) {
   return ctc_workspace(loss, probabilities, loss == nullptr ? 0 : loss->max_label_length, bytes);
 }
 
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnCTCLoss(
-    cudnnHandle_t, const cudnnTensorDescriptor_t probabilities, const void*, const int*,
-    const int* label_lengths, const int*, void*, const cudnnTensorDescriptor_t gradients, void*,
-    cudnnCTCLossAlgo_t algorithm, cudnnCTCLossDescriptor_t loss, void*, size_t workspace) {
+cudnnStatus_t cudnnCTCLoss(cudnnHandle_t, const cudnnTensorDescriptor_t probabilities, const void*,
+                           const int*, const int* label_lengths, const int*, void*,
+                           const cudnnTensorDescriptor_t gradients, void*,
+                           cudnnCTCLossAlgo_t algorithm, cudnnCTCLossDescriptor_t loss, void*,
+                           size_t workspace) {
   return ctc("cudnnCTCLoss", algorithm, loss, probabilities, gradients,
              longest(label_lengths, probabilities), workspace);
 }
-OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnCTCLoss_v8(cudnnHandle_t, cudnnCTCLossAlgo_t algorithm,
-                                                    cudnnCTCLossDescriptor_t loss,
-                                                    const cudnnTensorDescriptor_t probabilities,
-                                                    const void*, const int*, const int*, const int*,
-                                                    void*, const cudnnTensorDescriptor_t gradients,
-                                                    void*, size_t workspace, void*) {
+cudnnStatus_t cudnnCTCLoss_v8(cudnnHandle_t, cudnnCTCLossAlgo_t algorithm,
+                              cudnnCTCLossDescriptor_t loss,
+                              const cudnnTensorDescriptor_t probabilities, const void*, const int*,
+                              const int*, const int*, void*,
+                              const cudnnTensorDescriptor_t gradients, void*, size_t workspace,
+                              void*) {
   return ctc("cudnnCTCLoss_v8", algorithm, loss, probabilities, gradients,
              loss == nullptr ? 0 : loss->max_label_length, workspace);
 }
