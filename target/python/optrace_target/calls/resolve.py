@@ -12,9 +12,10 @@ from ..problem import FAILED, USAGE, Problem, first_line
 from . import samples
 from .call import Backward, Call
 from .call_options import evaluated
+from .constructors import changed_sizes
+from .near_names import alternatives, near_names
 from .opinfo import OpInfoDatabase
 
-_SUGGESTIONS = 4
 _OPTIMIZER = "optim."
 
 
@@ -155,7 +156,7 @@ class Resolver:
             if entry is not None:
                 made_with, call = entry["module"].get("constructor", []), entry["module"]["call"]
                 if constructor is not None:
-                    sizes = _changed_sizes(kind, samples.normalized(made_with), constructor)
+                    sizes = changed_sizes(kind, samples.normalized(made_with), constructor)
                     yield "table", lambda: from_table(
                         samples.with_sizes(entry["tensors"], sizes), made_with, call)
                 yield "table", lambda: from_table(entry["tensors"], made_with, call)
@@ -480,61 +481,12 @@ class Resolver:
                         "add one to a .json file in %s, which has examples." % self._folder)
 
     def _unknown(self, spelling):
-        near = self._nearest(spelling)
-        remedy = ("Did you mean %s?" % _alternatives(near) if near else
+        near = near_names(self._torch, spelling, self._entries, self._is_op, self._is_module)
+        remedy = ("Did you mean %s?" % alternatives(near) if near else
                   "Use a name as in PyTorch: conv2d, nn.Conv2d, F.conv2d, torch.conv2d, "
                   "Tensor.add_, aten::conv2d.")
         return NotKnown(USAGE, "'%s' is not an op, function or module of torch %s"
                         % (spelling, self._torch.__version__), remedy)
-
-    def _nearest(self, spelling):
-        import difflib
-
-        torch = self._torch
-
-        def public(space):
-            return [n for n in dir(space) if not n.startswith("_")
-                    and callable(getattr(space, n, None))]
-
-        families = {
-            "nn.": [n for n in dir(torch.nn) if self._is_module(n)],
-            "F.": [n for n in public(torch.nn.functional) if n[0].islower()],
-            "torch.": [n for n in public(torch) if self._is_op(n)],
-            "Tensor.": public(torch.Tensor),
-            "optim.": [n for n in public(torch.optim) if n[0].isupper()],
-            "aten::": [n[len("aten::"):] for n in torch._C._dispatch_get_all_op_names()
-                       if n.startswith("aten::") and not n.startswith("aten::_")],
-        }
-        for space in ("linalg", "fft", "special"):
-            families["torch."] += [space + "." + n for n in public(getattr(torch, space))]
-        short = spelling[len("torch."):] if spelling.startswith("torch.") else spelling
-        short = short.replace("nn.functional.", "F.")
-        shown = {}  # Maps lower-case names to suggestions.
-        for prefix, names in families.items():
-            if short.startswith(prefix):
-                shown = {n.lower(): prefix + n for n in reversed(names)}
-                short = short[len(prefix):]
-                break
-        else:
-            if spelling.startswith("torch."):
-                shown = {n.lower(): "torch." + n for n in families["torch."]}
-            else:
-                for prefix in ("aten::", "optim.", "Tensor.", "F.", "torch.", "nn."):
-                    for n in families[prefix]:
-                        shown[n.lower()] = prefix + n
-                for n in families["torch."] + families["F."]:
-                    shown[n.lower()] = n
-                for key, entry in self._entries.items():
-                    if "module" in entry:
-                        shown[key] = key
-                short = short.rpartition("::")[2]
-        found = difflib.get_close_matches(short.lower(), shown, _SUGGESTIONS, 0.6)
-        return [shown[match] for match in found]
-
-
-def _alternatives(names):
-    """Returns `a, b or c`."""
-    return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 class NotKnown(Problem):
@@ -579,35 +531,6 @@ def _copied_module(module):
 def _full_name(info):
     """Returns the unique name of this OpInfo: `max.reduction_with_dim`."""
     return ".".join(filter(None, [info.name, info.variant_test_name]))
-
-
-def _changed_sizes(kind, made_with, constructor):
-    """Returns the numbers among the arguments of a constructor, by those that the sample table's
-    call of it has in their place."""
-    usual, asked = (_named_arguments(kind, *each) for each in (made_with, constructor))
-    sizes = {}
-    for name, size in usual.items():
-        if type(size) is int and type(asked.get(name, size)) is int and asked.get(name) != size:
-            sizes.setdefault(size, asked.get(name, size))
-    return sizes
-
-
-def _named_arguments(kind, positional, keywords):
-    """Returns the arguments of a constructor by name; those without a name by position."""
-    try:
-        signature = inspect.signature(kind)
-        arguments = signature.bind(*positional, **keywords).arguments
-    except (TypeError, ValueError):
-        return {}
-    named: dict = {}
-    for name, value in arguments.items():
-        if signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
-            named.update(enumerate(value))
-        elif signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
-            named.update(value)
-        else:
-            named[name] = value
-    return named
 
 
 def _with_and_without_underscore(names):
