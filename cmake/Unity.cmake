@@ -1,4 +1,4 @@
-# OPTRACE_UNITY compiles up to 16 sources of a target together, so that their headers are read once.
+# OPTRACE_UNITY compiles up to 24 sources of a target together, so that their headers are read once.
 # Two sources of a target then can't use the same name for different things in unnamed namespaces.
 option(OPTRACE_UNITY "Compile several sources of a target together" OFF)
 
@@ -6,7 +6,7 @@ function(optrace_unite_sources)
   if(NOT OPTRACE_UNITY)
     return()
   endif()
-  set(largest_unit 16)
+  set(largest_unit 24)
   foreach(target IN LISTS ARGN)
     get_target_property(sources ${target} SOURCES)
     list(LENGTH sources count)
