@@ -1,7 +1,7 @@
 # Makes a C++ source of the page's scripts and style (report/formats/html/html_page_parts.h). Run with
-# cmake -D SCRIPT=page.js -D STYLE=page.css -D OUTPUT=FILE -P embed.cmake. The modules that SCRIPT
-# imports, and those that they import, are put before it, without the words `import` and `export`.
-# So a name may be declared at the top of only one of them, and imports may not rename.
+# cmake -D SCRIPT=page.js -D OUTPUT=FILE -P embed.cmake. The modules that SCRIPT imports, and those
+# that they import, are put before it, without the words `import` and `export`. So a name may be
+# declared at the top of only one of them, and imports may not rename.
 
 cmake_minimum_required(VERSION 3.25)
 
@@ -35,8 +35,13 @@ endfunction()
 add_module("${SCRIPT}")
 get_property(script GLOBAL PROPERTY script)
 get_property(literals GLOBAL PROPERTY literals)
-file(READ "${STYLE}" style)
-literal_of("${style}" page.css style_literal)
+# Later rules override earlier ones.
+foreach(part colours page tree flame panel tables print)
+  file(READ "${CMAKE_CURRENT_LIST_DIR}/../style/${part}.css" text)
+  string(APPEND style "\n${text}")
+endforeach()
+string(SUBSTRING "${style}" 1 -1 style)
+literal_of("${style}" style style_literal)
 base64_hash("${script}" script_hash)
 base64_hash("${style}" style_hash)
 file(WRITE "${OUTPUT}" "#include \"report/formats/html/html_page_parts.h\"

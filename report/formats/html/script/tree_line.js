@@ -3,7 +3,7 @@ import { Tree } from "./tree.js";
 import { make, outwardLink } from "./elements.js";
 import { readableChange, readableCount, readableTime } from "./format.js";
 
-export const kIndent = 14;  // Pixels; as in page.css.
+export const kIndent = 14;  // Pixels; as in tree.css.
 const kPlaceLength = 27;
 
 /** How the lines of a comparison are marked; read without colours. */

@@ -4,7 +4,7 @@ import { TreeLines, kIndent } from "./tree_line.js";
 import { make } from "./elements.js";
 import { readableCount } from "./format.js";
 
-const kLineHeight = 21;  // As in page.css.
+const kLineHeight = 21;  // As in tree.css.
 const kSpare = 12;  // Lines above and below the visible ones.
 // Browsers limit an element's height, Firefox to 17.9 million pixels.
 const kMaxHeight = 8e6;
