@@ -2,18 +2,13 @@
 
 #include <atomic>
 #include <cerrno>
-#include <cstring>
 #include <ctime>
-#include <new>
 
-#include <dlfcn.h>
 #include <pthread.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "target/agent/callers/callers.h"
 #include "target/agent/callers/frame_modules.h"
-#include "target/agent/callers/initial_stack.h"
 #include "target/agent/probes/placed_plan.h"
 #include "target/agent/probes/return_probes.h"
 #include "target/agent/probes/text_patch.h"
@@ -23,7 +18,6 @@
 #include "target/agent/process/import_redirect.h"
 #include "target/agent/process/patching.h"
 #include "target/agent/process/safe_point.h"
-#include "target/agent/process/system_calls.h"
 #include "target/agent/process/threads.h"
 #include "target/agent/python/python_events.h"
 #include "target/agent/python/why_not_variables.h"
@@ -32,6 +26,7 @@
 #include "target/agent/recording/op_record_store.h"
 #include "target/agent/recording/python_calls.h"
 #include "target/agent/recording/reader_requests.h"
+#include "target/agent/recording/recording.h"
 #include "target/agent/recording/region.h"
 #include "target/interface/recorder.h"
 
@@ -40,15 +35,7 @@ using namespace optrace::agent;
 
 namespace {
 
-constexpr std::uint32_t kMaxPlans = 1024;
-
-// None of these objects has a destructor, because threads may be in probes until the process ends.
-PlacedPlan plans[kMaxPlans];
-std::uint32_t plan_count = 0;
-std::uint32_t next_id = 0;
 std::uint32_t plan_done = 0;  // Value of the reader's plan_wanted that was served last.
-
-recording::InitialFrame initial_frames[kMaxInitialFrames];
 
 std::atomic<bool> entered = false;  // True after optrace_agent_enter.
 int entered_with = -1;              // Descriptor passed to optrace_agent_enter.
@@ -134,205 +121,18 @@ bool watch_forks() {
   return watching;
 }
 
-// The time-stamp counter and CLOCK_MONOTONIC.
-struct Clocks {
-  std::uint64_t ticks;
-  std::uint64_t nanoseconds;
-};
-
-Clocks read_clocks() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return {ticks(), static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
-                       static_cast<std::uint64_t>(now.tv_nsec)};
-}
-
-// Returns the entry of `plans` for the same plan and module, or null.
-PlacedPlan* find_plan(const PlanView& view, const LoadedModule& module) {
-  for (std::uint32_t i = 0; i < plan_count; ++i) {
-    if (plans[i].module.bias == module.bias && plans[i].module.build_id == module.build_id &&
-        std::memcmp(plans[i].view.header, view.header, sizeof(plan::Header)) == 0) {
-      return &plans[i];
-    }
-  }
-  return nullptr;
-}
-
-bool set_path(PlacedPlan& plan, const char* path) {
-  const std::size_t size = std::strlen(path) + 1;
-  PageArray<char> copy;
-  if (!copy.allocate(size)) {
-    return false;
-  }
-  std::memcpy(copy.data, path, size);
-  plan.path.release();
-  plan.path = copy;
-  return true;
-}
-
-// Fills a new entry of `plans` from a loaded plan and writes its slots. Takes ownership of `bytes`.
-int prepare_plan(const PageArray<std::uint8_t>& bytes, const PlanView& view,
-                 const LoadedModule& module, const char* path, PlacedPlan*& prepared) {
-  const std::uint32_t probes = view.header->probe_count;
-  if (plan_count == kMaxPlans || probes >= recording::kFirstPythonEvent - next_id) {
-    return -ENOSPC;
-  }
-  PlacedPlan& plan = plans[plan_count];
-  plan = PlacedPlan{};
-  if (!set_path(plan, path)) {
-    return -ENOMEM;
-  }
-  const int result = write_slots(view, module, next_id, plan.slab);
-  if (result != 0) {
-    plan.path.release();
-    return result;
-  }
-  plan.bytes = bytes;
-  plan.view = view;
-  plan.module = module;
-  plan.first_id = next_id;
-  next_id += probes;
-  ++plan_count;
-  prepared = &plan;
-  return 0;
-}
-
-std::uint32_t count_placed(const PlacedPlan& plan) {
-  std::uint32_t placed = 0;
-  for (std::uint32_t i = 0; i < plan.view.header->probe_count; ++i) {
-    const ProbeState state = plan.slab.slots[i].state;
-    placed += state == ProbeState::trap || state == ProbeState::jump ? 1 : 0;
-  }
-  return placed;
-}
-
-// Writes the plan's event ids to the region for its reader.
-void describe(PlacedPlan& plan, Region& region) {
-  if (plan.described_region != region.serial) {
-    const auto path_size = static_cast<std::uint32_t>(std::strlen(plan.path.data));
-    const SignalsBlocked guard;
-    void* const section = begin_section(region, sizeof(recording::ProbeRange) + path_size);
-    if (section == nullptr) {
-      return;
-    }
-    plan.range = new (section) recording::ProbeRange{plan.first_id, plan.view.header->probe_count,
-                                                     plan.placed_count, path_size};
-    std::memcpy(static_cast<char*>(section) + sizeof(recording::ProbeRange), plan.path.data,
-                path_size);
-    complete_section(section, recording::SectionKind::probes);
-    plan.described_region = region.serial;
-  }
-  __atomic_store_n(&plan.range->placed, plan.placed_count, __ATOMIC_RELEASE);
-}
-
-void describe_if_recording(PlacedPlan& plan) {
-  if (running_round() != 0) {
-    describe(plan, *current_region());
-  }
-}
-
-void put_initial_stack(Region& region, std::uint32_t round) {
-  const std::uint32_t count = take_initial_stack(initial_frames, kMaxInitialFrames);
-  const recording::InitialStack stack{static_cast<std::uint64_t>(syscall(SYS_gettid)), count};
-  const std::uint64_t frames_size = count * sizeof(recording::InitialFrame);
-  const SignalsBlocked guard;
-  void* const section = begin_section(region, sizeof(stack) + frames_size);
-  if (section != nullptr) {
-    std::memcpy(section, &stack, sizeof(stack));
-    std::memcpy(static_cast<char*>(section) + sizeof(stack), initial_frames, frames_size);
-    complete_section(section, recording::SectionKind::initial_stack, round);
-  }
-}
-
-void stop_recording() {
-  end_round();
-  recording::RegionHeader& header = *current_region()->header;
-  const Clocks stop = read_clocks();
-  __atomic_store_n(&header.stop_nanoseconds, stop.nanoseconds, __ATOMIC_RELAXED);
-  __atomic_store_n(&header.stop_ticks, stop.ticks, __ATOMIC_RELEASE);
-  put_modules(*current_region());
-  __atomic_store_n(&header.recording, 0, __ATOMIC_RELEASE);
-}
-
-int patch_in(PlacedPlan& plan, Jumps jumps) {
-  plan.placed_count = 0;
-  describe_if_recording(plan);  // Must precede the plan's events.
-  const std::uint32_t probes = plan.view.header->probe_count;
-  if (jumps != Jumps::at_once && !all_take_traps()) {
-    return -EPERM;
-  }
-  const Patching guard;
-  if (!reserve_traps(probes)) {
-    return -ENOMEM;
-  }
-  for (std::uint32_t i = 0; i < probes; ++i) {
-    if (plan.slab.slots[i].offset != 0) {
-      add_trap(plan.view.probes[i].address + plan.module.bias, plan.slab.address(i));
-    }
-  }
-  int result = install_trap_handler();
-  if (result == 0) {
-    plan.pin = dlopen(plan.module.name, RTLD_LAZY | RTLD_NOLOAD);
-    result = place_probes(plan.view, plan.module, jumps, plan.slab);
-  }
-  if (result != 0) {
-    return result;
-  }
-  plan.placed = true;
-  plan.placed_count = count_placed(plan);
-  add_return_probes(plan);
-  if (plan.view.header->fork_lock != 0) {
-    wait_for_when_forking(plan.module, plan.view.header->fork_lock);
-  }
-  add_probed_module(plan.module.first, plan.module.last);
-  for (const plan::Piece& piece : plan.view.header->evaluation_loop) {
-    if (piece.last > piece.first) {
-      add_evaluation_loop(plan.module.bias + piece.first, plan.module.bias + piece.last);
-    }
-  }
-  describe_if_recording(plan);
-  return static_cast<int>(plan.placed_count);
-}
-
-void unpin(PlacedPlan& plan) {
-  if (plan.pin != nullptr) {
-    dlclose(plan.pin);
-    plan.pin = nullptr;
-  }
-}
-
-bool find_module_of(const PlanView& view, LoadedModule& module) {
-  const Patching guard;
-  return find_module(view.header->build_id, view.header->build_id_size, view.path,
-                     view.header->path_size, module);
-}
-
 int place_plan(const char* file, const char* plan_path, Jumps jumps) {
   PageArray<std::uint8_t> bytes;
   PlanView view;
-  int result = load_plan(file, bytes, view);
+  const int result = load_plan(file, bytes, view);
   if (result != 0) {
     return result;
   }
-  LoadedModule module;
   if (!make_switch() || !make_caller_tables() || !watch_forks()) {
-    result = -ENOMEM;
-  } else if (!find_module_of(view, module)) {
-    result = -ENXIO;
-  }
-  PlacedPlan* plan = result == 0 ? find_plan(view, module) : nullptr;
-  if (plan != nullptr) {
-    result = plan->placed ? -EEXIST : 0;
-    result = result == 0 && !set_path(*plan, plan_path) ? -ENOMEM : result;
     bytes.release();
-  } else if (result == 0) {
-    result = prepare_plan(bytes, view, module, plan_path, plan);
+    return -ENOMEM;
   }
-  if (result != 0) {
-    bytes.release();
-    return result;
-  }
-  return patch_in(*plan, jumps);
+  return place_loaded_plan(bytes, view, plan_path, jumps);
 }
 
 // Places the plans that the reader has for the modules of which it was told last. Waits as
@@ -379,31 +179,7 @@ int start_recording() {
   if (!make_switch() || !make_caller_tables() || !watch_forks() || !list_frame_modules()) {
     return -ENOMEM;
   }
-  forget_callers();
-  Region& region = *current_region();
-  const std::uint32_t round = next_round();
-  for (std::uint32_t i = 0; i < plan_count; ++i) {
-    if (plans[i].placed) {
-      describe(plans[i], region);
-    }
-  }
-  put_initial_stack(region, round);
-  put_op_records(region);
-  put_modules(region);
-  recording::RegionHeader& header = *region.header;
-  if (has_generated_library()) {
-    __atomic_add_fetch(&header.modules_told, 1, __ATOMIC_RELEASE);
-  }
-  const Clocks start = read_clocks();
-  __atomic_store_n(&header.start_ticks, start.ticks, __ATOMIC_RELAXED);
-  __atomic_store_n(&header.start_nanoseconds, start.nanoseconds, __ATOMIC_RELAXED);
-  __atomic_store_n(&header.stop_ticks, 0, __ATOMIC_RELAXED);
-  __atomic_store_n(&header.stop_nanoseconds, 0, __ATOMIC_RELAXED);
-  __atomic_store_n(&header.python_missing, python_events_failed() ? recording::kNoPythonEvents : 0,
-                   __ATOMIC_RELAXED);
-  __atomic_store_n(&region.lost, 0, __ATOMIC_RELAXED);
-  __atomic_store_n(&header.recording, 1, __ATOMIC_RELEASE);
-  begin_round();
+  begin_recording(*current_region());
   return 0;
 }
 
@@ -443,7 +219,7 @@ int serve_reader() {
   }
   recording::RegionHeader& header = *current_region()->header;
   if (__atomic_load_n(&header.stop, __ATOMIC_ACQUIRE) != 0) {
-    stop_recording();
+    end_recording(*current_region());
     return 0;
   }
   const Unrecorded guard;
@@ -461,13 +237,6 @@ void tell_loaded_modules() {
 }
 
 }  // namespace optrace::agent
-
-void PlacedPlan::release() {
-  slab.release();
-  bytes.release();
-  path.release();
-  *this = PlacedPlan{};
-}
 
 int optrace_agent_place(const char* plan_path, int use_jumps) {
   return optrace_agent_place_from(plan_path, plan_path, use_jumps);
@@ -497,7 +266,7 @@ int optrace_agent_stop() {
   if (running_round() == 0) {
     return -EALREADY;
   }
-  stop_recording();
+  end_recording(*current_region());
   return 0;
 }
 
@@ -617,24 +386,9 @@ int optrace_agent_remove() {
     return restored;
   }
   bool all_out = restored == 0;
-  // In reverse order, because a later plan may have been placed over bytes that an earlier one left
-  // behind.
-  for (std::uint32_t i = plan_count; i-- > 0;) {
-    PlacedPlan& plan = plans[i];
-    if (!plan.placed) {
-      continue;
-    }
-    if (still_loaded(plan.module)) {
-      const int result = remove_probes(plan.view, plan.module, plan.slab);
-      if (result != 0) {
-        return result;
-      }
-      for (std::uint32_t j = 0; j < plan.view.header->probe_count; ++j) {
-        all_out = all_out && plan.slab.slots[j].state != ProbeState::left_behind;
-      }
-    }
-    plan.placed = false;
-    unpin(plan);
+  const int result = remove_plans(all_out);
+  if (result != 0) {
+    return result;
   }
   if (!all_out) {
     return -EBUSY;
@@ -648,10 +402,7 @@ int optrace_agent_remove() {
   if (idle && only_thread()) {
     forget_traps();
     forget_return_probes();
-    while (plan_count > 0) {
-      plans[--plan_count].release();
-    }
-    next_id = 0;
+    forget_plans();
   }
   return 0;
 }
@@ -661,10 +412,7 @@ int optrace_agent_enter(int fd) {
   if (!call) {
     return -EBUSY;
   }
-  bool others = running_round() != 0;
-  for (std::uint32_t i = 0; i < plan_count; ++i) {
-    others = others || plans[i].placed;
-  }
+  const bool others = running_round() != 0 || any_plan_placed();
   if (others || !watch_forks()) {
     return others ? -EBUSY : -ENOMEM;
   }
@@ -683,7 +431,7 @@ int optrace_agent_leave() {
       return call ? -EINVAL : -EBUSY;
     }
     if (running_round() != 0) {
-      stop_recording();
+      end_recording(*current_region());
     }
   }
   const int removed = optrace_agent_remove();
@@ -760,21 +508,7 @@ int optrace_agent_read_counters(optrace_agent_counters* counters) {
     return -EBUSY;
   }
   *counters = {};
-  for (std::uint32_t i = 0; i < plan_count; ++i) {
-    const PlacedPlan& plan = plans[i];
-    for (std::uint32_t j = 0; j < plan.view.header->probe_count; ++j) {
-      const ProbeState state = plan.slab.slots[j].state;
-      counters->left_behind += state == ProbeState::left_behind ? 1 : 0;
-      if (plan.placed) {
-        counters->jumps += state == ProbeState::jump ? 1 : 0;
-        counters->traps += state == ProbeState::trap ? 1 : 0;
-        counters->bytes_differ += state == ProbeState::bytes_differ ? 1 : 0;
-        counters->no_room += state == ProbeState::no_room ? 1 : 0;
-        counters->outside_text += state == ProbeState::outside_text ? 1 : 0;
-        counters->overlapping += state == ProbeState::overlapping ? 1 : 0;
-      }
-    }
-  }
+  count_probes(*counters);
   counters->left_behind += imports_left_behind();
   const Region* const region = current_region();
   counters->lost = region == nullptr ? 0 : __atomic_load_n(&region->lost, __ATOMIC_RELAXED);
