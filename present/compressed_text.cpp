@@ -1,5 +1,6 @@
 #include "present/compressed_text.h"
 
+#include <cstddef>
 #include <cstdint>
 
 #include "platform/error.h"

@@ -5,7 +5,6 @@
 #include <functional>
 #include <map>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "present/hyperlink_format.h"

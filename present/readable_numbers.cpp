@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstddef>
-#include <string_view>
 #include <utility>
 
 #include <fmt/core.h>

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
 #include <exception>
 #include <new>
 #include <string>

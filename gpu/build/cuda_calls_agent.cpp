@@ -8,13 +8,11 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include <fmt/core.h>
 
 #include "gpu/build/cuda_headers.h"
 #include "gpu/build/device_libraries.h"
-#include "gpu/libraries/device_families.h"
 #include "platform/error.h"
 #include "platform/files/cache_folders.h"
 #include "platform/files/installation.h"

@@ -1,9 +1,7 @@
 #include "gpu/build/device_libraries.h"
 
 #include <algorithm>
-#include <string_view>
 #include <system_error>
-#include <utility>
 
 #include <fmt/core.h>
 #include <generator_source.h>

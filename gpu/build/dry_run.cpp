@@ -1,12 +1,12 @@
 #include "gpu/build/dry_run.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <functional>
 #include <map>
 #include <set>
+#include <string_view>
 #include <system_error>
 
 #include <fmt/core.h>

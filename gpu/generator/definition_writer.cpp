@@ -1,10 +1,9 @@
 #include "gpu/generator/definition_writer.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <string_view>
-#include <utility>
+#include <vector>
 
 #include <fmt/core.h>
 

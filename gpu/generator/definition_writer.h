@@ -2,7 +2,6 @@
 
 #include <span>
 #include <string>
-#include <vector>
 
 #include "gpu/generator/prototype.h"
 #include "gpu/libraries/device_families.h"

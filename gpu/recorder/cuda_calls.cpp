@@ -1,6 +1,4 @@
 #include <atomic>
-#include <cstdlib>
-#include <cstring>
 #include <string>
 #include <vector>
 

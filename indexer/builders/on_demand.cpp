@@ -4,8 +4,6 @@
 #include <array>
 #include <cctype>
 #include <map>
-#include <set>
-#include <string>
 #include <tuple>
 #include <utility>
 

@@ -1,7 +1,5 @@
 #include "indexer/catalogue/code_generation.h"
 
-#include "platform/error.h"
-
 namespace optrace {
 
 void generate_code(const SourceTree& tree, const PythonInstallation& python,

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "indexer/frontend/worker_protocol.h"
-#include "indexer/store/index_writer.h"
 
 namespace optrace {
 

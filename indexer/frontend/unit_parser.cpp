@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <system_error>
 #include <thread>
 #include <unordered_set>
 #include <utility>

@@ -12,7 +12,6 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <new>
 #include <string>
 #include <string_view>
 #include <type_traits>

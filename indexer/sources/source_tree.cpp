@@ -1,7 +1,6 @@
 #include "indexer/sources/source_tree.h"
 
 #include <algorithm>
-#include <array>
 #include <fstream>
 #include <string_view>
 #include <system_error>

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <fstream>
 #include <system_error>
-#include <utility>
 
 #include <fcntl.h>
 #include <fmt/core.h>

@@ -1,6 +1,5 @@
 #include "indexer/store/index_store.h"
 
-#include <string>
 #include <utility>
 
 #include <fmt/core.h>

@@ -5,7 +5,6 @@
 #include <span>
 #include <string>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "indexer/store/index_contents.h"

@@ -1,6 +1,7 @@
 #include "indexer/wheel/function_names.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <utility>
 

@@ -6,7 +6,6 @@
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
-#include <vector>
 
 #include "indexer/store/result_type.h"
 #include "indexer/wheel/anchor_alignment.h"

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <optional>
-#include <set>
 #include <system_error>
 #include <utility>
 

@@ -1,6 +1,7 @@
 #include "indexer/wheel/wheel_headers.h"
 
 #include <array>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <string_view>

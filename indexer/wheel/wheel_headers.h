@@ -1,12 +1,10 @@
 #pragma once
 
-#include <filesystem>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "indexer/frontend/unit_parser.h"
-#include "indexer/sources/file_hashes.h"
 #include "indexer/sources/progress_reporter.h"
 #include "indexer/sources/python_installation.h"
 #include "indexer/sources/work_folder.h"

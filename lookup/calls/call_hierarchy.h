@@ -2,9 +2,7 @@
 
 #include <cstddef>
 #include <map>
-#include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "pytorch/functions/generated_names.h"

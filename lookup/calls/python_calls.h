@@ -8,7 +8,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "indexer/store/index_store.h"
 #include "lookup/calls/static_path.h"

@@ -1,6 +1,7 @@
 #include "lookup/explain/explain.h"
 
 #include <array>
+#include <cstddef>
 #include <set>
 #include <utility>
 

@@ -1,11 +1,9 @@
 #pragma once
 
-#include <cstddef>
 #include <string>
 #include <string_view>
 
 #include "indexer/store/indexed_source.h"
-#include "indexer/store/source_link.h"
 #include "lookup/explain/explain.h"
 #include "present/terminal_text.h"
 

@@ -4,8 +4,6 @@
 #include <array>
 #include <cctype>
 #include <numeric>
-#include <optional>
-#include <set>
 #include <tuple>
 #include <utility>
 

@@ -4,7 +4,6 @@
 #include <set>
 #include <string_view>
 #include <tuple>
-#include <utility>
 
 #include "pytorch/functions/generated_names.h"
 

@@ -5,9 +5,7 @@
 #include <optional>
 #include <set>
 #include <span>
-#include <string_view>
 #include <system_error>
-#include <utility>
 
 #include <elf.h>
 #include <fmt/core.h>

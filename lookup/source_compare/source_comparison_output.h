@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "lookup/source_compare/source_comparison.h"
 #include "present/terminal_text.h"

@@ -1,7 +1,6 @@
 #include "lookup/source_text/python_source.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include <fmt/core.h>

@@ -1,9 +1,7 @@
 #include "lookup/why_not/why_not.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
-#include <map>
 #include <set>
 #include <utility>
 

@@ -1,5 +1,4 @@
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "lookup/calls/path_tree.h"

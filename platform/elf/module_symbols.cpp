@@ -1,6 +1,5 @@
 #include "platform/elf/module_symbols.h"
 
-#include <algorithm>
 #include <cstring>
 #include <limits>
 
@@ -9,7 +8,6 @@
 
 #include "platform/elf/elf_text.h"
 #include "platform/elf/read_at.h"
-#include "platform/error.h"
 
 namespace optrace {
 namespace {

@@ -9,7 +9,6 @@
 #include <span>
 #include <tuple>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include <Zydis/Zydis.h>

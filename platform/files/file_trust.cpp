@@ -1,8 +1,6 @@
 #include "platform/files/file_trust.h"
 
 #include <algorithm>
-#include <array>
-#include <chrono>
 #include <map>
 #include <memory>
 #include <system_error>

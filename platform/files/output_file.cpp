@@ -1,7 +1,6 @@
 #include "platform/files/output_file.h"
 
 #include <cerrno>
-#include <string>
 #include <utility>
 
 #include <fcntl.h>

@@ -1,7 +1,6 @@
 #include "platform/files/private_folder.h"
 
 #include <cerrno>
-#include <string>
 #include <system_error>
 #include <utility>
 

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <charconv>
 #include <climits>
+#include <optional>
 
 #include <fcntl.h>
 #include <fmt/core.h>

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <ranges>
-#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>

@@ -2,8 +2,6 @@
 
 #include <concepts>
 #include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <ranges>
 #include <string>
 #include <string_view>

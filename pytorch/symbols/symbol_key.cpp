@@ -1,7 +1,6 @@
 #include "pytorch/symbols/symbol_key.h"
 
 #include <array>
-#include <optional>
 #include <utility>
 
 #include "pytorch/symbols/mangled_name_parser.h"

@@ -2,8 +2,6 @@
 
 #include <string>
 
-#include "report/model/report.h"
-
 namespace optrace {
 
 /// Differences between the library calls, or launches of a device kernel, of two frames, as text.

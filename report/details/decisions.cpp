@@ -1,7 +1,6 @@
 #include "report/details/decisions.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <string_view>
 #include <utility>
@@ -9,7 +8,6 @@
 
 #include <fmt/core.h>
 
-#include "lookup/decisions/decision_functions.h"
 #include "platform/text/joined.h"
 #include "present/line_text.h"
 #include "pytorch/symbols/symbol_name.h"

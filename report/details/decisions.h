@@ -4,7 +4,6 @@
 #include <string>
 
 #include "lookup/decisions/decision_functions.h"
-#include "report/model/report.h"
 
 namespace optrace {
 

@@ -1,16 +1,13 @@
 #include "report/details/dispatch_detail.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstddef>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <set>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>

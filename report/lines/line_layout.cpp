@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <string>
-#include <string_view>
-#include <utility>
 
 #include <fmt/core.h>
 

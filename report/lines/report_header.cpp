@@ -1,10 +1,9 @@
 #include "report/lines/report_header.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <set>
-#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 

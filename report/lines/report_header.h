@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <limits>
 #include <string>
-#include <string_view>
 
 #include "report/lines/text_options.h"
 #include "report/model/report.h"

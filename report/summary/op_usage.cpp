@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <functional>
 #include <set>
-#include <string_view>
 #include <utility>
 
 #include "platform/text/joined.h"

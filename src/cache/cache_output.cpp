@@ -1,7 +1,5 @@
 #include "src/cache/cache_output.h"
 
-#include <algorithm>
-
 #include <fmt/chrono.h>
 #include <fmt/core.h>
 

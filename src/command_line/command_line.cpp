@@ -7,7 +7,6 @@
 #include <map>
 #include <span>
 #include <sstream>
-#include <string_view>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>

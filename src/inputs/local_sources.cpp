@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 #include <system_error>
-#include <utility>
 
 #include "indexer/sources/source_tree.h"
 #include "indexer/sources/work_folder.h"

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <optional>
 #include <span>
-#include <string_view>
 #include <system_error>
 #include <vector>
 

@@ -4,8 +4,9 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 
-#include "lookup/locate/locate.h"
+#include "lookup/locate/located.h"
 
 namespace optrace {
 

@@ -1,7 +1,6 @@
 #include "src/terminal/live_table.h"
 
 #include <algorithm>
-#include <cstdint>
 
 #include <fmt/core.h>
 #include <sys/ioctl.h>

@@ -5,7 +5,6 @@
 #include <memory>
 #include <string_view>
 
-#include "report/model/report.h"
 #include "src/tree_browser/screen_text.h"
 
 namespace optrace {

@@ -1,7 +1,6 @@
 #include "src/tree_browser/text_page.h"
 
 #include <algorithm>
-#include <cstddef>
 
 #include "src/tree_browser/keys.h"
 

@@ -3,7 +3,7 @@
 #include <cwchar>
 #include <filesystem>
 #include <optional>
-#include <string_view>
+#include <string>
 
 #include <fmt/core.h>
 

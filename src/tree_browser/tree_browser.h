@@ -1,7 +1,5 @@
 #pragma once
 
-#include <string>
-
 #include "present/file_links.h"
 #include "report/model/report.h"
 

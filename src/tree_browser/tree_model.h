@@ -3,7 +3,6 @@
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "report/model/report.h"

@@ -1,7 +1,7 @@
 #include "src/tree_browser/tree_view.h"
 
 #include <algorithm>
-#include <array>
+#include <optional>
 #include <string_view>
 
 #include <fmt/core.h>

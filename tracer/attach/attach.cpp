@@ -4,10 +4,8 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
-#include <cstring>
 #include <memory>
 #include <span>
-#include <string_view>
 #include <thread>
 
 #include <fcntl.h>
@@ -42,7 +40,6 @@
 #include "tracer/connection/sealed_copy.h"
 #include "tracer/connection/target_agents.h"
 #include "tracer/connection/target_description.h"
-#include "tracer/connection/tracing_orders.h"
 #include "tracer/probes/probe_session.h"
 
 namespace optrace {

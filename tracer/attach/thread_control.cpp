@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
-#include <string>
 #include <system_error>
 
 #include <fmt/core.h>

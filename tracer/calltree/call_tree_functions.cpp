@@ -1,7 +1,6 @@
 #include "tracer/calltree/call_tree_functions.h"
 
 #include <algorithm>
-#include <string>
 #include <unordered_map>
 
 namespace optrace {

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <map>
-#include <memory>
 #include <set>
 #include <string_view>
 #include <utility>

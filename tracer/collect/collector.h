@@ -2,8 +2,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <filesystem>
-#include <functional>
 #include <limits>
 #include <memory>
 #include <string>

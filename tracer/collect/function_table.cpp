@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <climits>
 #include <iterator>
+#include <optional>
 #include <set>
 
 #include "platform/elf/debug_file.h"

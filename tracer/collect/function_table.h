@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <utility>

@@ -1,6 +1,5 @@
 #include "tracer/collect/tick_clock.h"
 
-#include <algorithm>
 #include <cmath>
 #include <ctime>
 #include <limits>

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "pytorch/functions/function_roles.h"
 #include "tracer/calltree/call_observer.h"

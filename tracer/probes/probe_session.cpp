@@ -6,7 +6,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -23,10 +22,7 @@
 #include "pytorch/functions/function_roles.h"
 #include "pytorch/functions/probed_functions.h"
 #include "target/interface/generated_library.h"
-#include "tracer/probes/probe_plan.h"
 #include "tracer/probes/probe_selection.h"
-#include "tracer/probes/process_map.h"
-#include "tracer/trace/recording.h"
 
 namespace optrace {
 namespace {}  // namespace

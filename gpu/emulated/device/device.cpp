@@ -1,6 +1,5 @@
 #include "gpu/emulated/device/device.h"
 
-#include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -9,7 +8,6 @@
 #include <string>
 
 #include "gpu/emulated/device/device_fork.h"
-#include "gpu/models/gpu_model.h"
 
 namespace optrace::emulated {
 namespace {

@@ -12,7 +12,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
 #include "gpu/models/gpu_model.h"
 #include "target/interface/recorder.h"

@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <cstring>
 #include <string_view>
-#include <vector>
 
 #include <dlfcn.h>
 #include <elf.h>

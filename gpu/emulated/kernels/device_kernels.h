@@ -3,9 +3,7 @@
 // Kernels: registered and loaded modules, properties of kernels on the GPU model, and launches.
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
-#include <string>
 
 #include "gpu/emulated/kernels/device_kernel_effects.h"
 #include "gpu/emulated/streams/device_streams.h"

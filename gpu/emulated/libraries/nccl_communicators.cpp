@@ -8,10 +8,6 @@
 #include <memory>
 #include <mutex>
 #include <random>
-#include <string>
-#include <unordered_set>
-
-#include <nccl.h>
 
 #include "gpu/arguments/call_values.h"
 #include "gpu/arguments/enum_names.h"

@@ -1,6 +1,7 @@
 #include "gpu/emulated/memory/device_contents.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>

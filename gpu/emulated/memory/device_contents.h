@@ -5,7 +5,6 @@
 // that was never written, that an allocator reused, or that a kernel may have overwritten.
 
 #include <cstddef>
-#include <cstdint>
 #include <vector>
 
 #include "gpu/emulated/device/device.h"

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -12,7 +11,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "gpu/emulated/device/device.h"
 #include "gpu/emulated/device/device_fork.h"
 #include "gpu/emulated/memory/device_contents.h"
 

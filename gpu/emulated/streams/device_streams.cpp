@@ -5,10 +5,9 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <memory>
+#include <cstddef>
 #include <mutex>
 #include <utility>
-#include <vector>
 
 #include <pthread.h>
 

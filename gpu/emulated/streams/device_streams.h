@@ -4,7 +4,6 @@
 // submitted, so nothing ever waits. Work submitted to a capturing stream is added to its graph
 // instead.
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>

@@ -1,6 +1,7 @@
 #include "report/formats/html/page_excerpts.h"
 
 #include <algorithm>
+#include <string_view>
 #include <system_error>
 #include <utility>
 

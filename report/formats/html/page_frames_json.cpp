@@ -1,6 +1,5 @@
 #include <array>
 #include <charconv>
-#include <optional>
 #include <string_view>
 
 #include <fmt/core.h>

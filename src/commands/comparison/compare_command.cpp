@@ -1,11 +1,6 @@
 #include <algorithm>
-#include <array>
-#include <cstddef>
 #include <filesystem>
-#include <memory>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <vector>
 

@@ -12,7 +12,6 @@
 #include "src/options/common_options.h"
 #include "src/options/finding_options.h"
 #include "src/terminal/command_output.h"
-#include "src/terminal/standard_output.h"
 #include "src/terminal/terminal.h"
 
 namespace optrace {

@@ -1,6 +1,5 @@
 #include "src/commands/reports/job_traces.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <deque>

@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <functional>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -17,7 +16,6 @@
 #include "platform/process/interrupt.h"
 #include "platform/text/joined.h"
 #include "platform/text/json_fields.h"
-#include "platform/text/printable_text.h"
 #include "present/wrapped_text.h"
 #include "report/formats/perfetto.h"
 #include "report/merge/merge.h"

@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <cstdio>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>

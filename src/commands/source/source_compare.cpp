@@ -8,7 +8,6 @@
 #include "src/inputs/index_operand.h"
 #include "src/options/common_options.h"
 #include "src/terminal/command_output.h"
-#include "src/terminal/standard_output.h"
 #include "src/terminal/terminal.h"
 
 namespace optrace {

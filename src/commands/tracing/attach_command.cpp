@@ -2,7 +2,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>

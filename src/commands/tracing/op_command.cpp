@@ -4,12 +4,9 @@
 #include <cctype>
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <iterator>
 #include <optional>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include <fmt/core.h>
 
@@ -33,7 +30,6 @@
 #include "src/options/dry_run_options.h"
 #include "src/options/tensor_options.h"
 #include "tracer/launch/op_tracer.h"
-#include "tracer/trace/trace.h"
 
 namespace optrace {
 namespace {

@@ -10,11 +10,7 @@
 #include <memory>
 #include <optional>
 #include <set>
-#include <span>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -40,7 +36,6 @@
 #include "src/options/selection_options.h"
 #include "src/terminal/standard_output.h"
 #include "tracer/launch/program_tracer.h"
-#include "tracer/trace/trace.h"
 
 namespace optrace {
 namespace {

@@ -1,10 +1,8 @@
 #include "target/agent/probes/trap_handler.h"
 
-#include <atomic>
 #include <cerrno>
 #include <csignal>
-#include <cstring>
-#include <ctime>
+#include <cstdint>
 
 #include <pthread.h>
 #include <sys/syscall.h>

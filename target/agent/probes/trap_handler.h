@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cstdint>
-
 namespace optrace::agent {
 
 /// Installs the SIGTRAP handler and saves the previous one. Does nothing if it is already

@@ -2,7 +2,6 @@
 
 #include <cerrno>
 #include <cstddef>
-#include <cstdint>
 
 #include <dlfcn.h>
 #include <link.h>

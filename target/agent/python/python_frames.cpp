@@ -1,8 +1,6 @@
 #include "target/agent/python/python_frames.h"
 
 #include <cstddef>
-#include <cstdlib>
-#include <cstring>
 
 #include <link.h>
 

@@ -1,6 +1,5 @@
 #include "target/agent/recording/region.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 

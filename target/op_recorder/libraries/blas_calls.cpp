@@ -3,7 +3,6 @@
 #include <cctype>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "target/op_recorder/libraries/library_calls.h"
 #include "target/recorder/agent_functions.h"

@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <cstddef>
 #include <map>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 #include <vector>

@@ -1,9 +1,7 @@
 #include "target/op_recorder/tensors/tensor_search.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
-#include <string>
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/UndefinedTensorImpl.h>

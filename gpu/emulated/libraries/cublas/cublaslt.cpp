@@ -8,10 +8,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <map>
 #include <new>
 #include <string>
-#include <vector>
 
 #include <cublasLt.h>
 

@@ -2,12 +2,9 @@
 
 #include "gpu/emulated/libraries/cuda/cudart.h"
 
-#include <cuda_runtime_api.h>
-
 #include "gpu/arguments/enum_names.h"
 #include "gpu/emulated/device/device.h"
 #include "gpu/emulated/libraries/cuda/error_texts.h"
-#include "gpu/emulated/streams/device_streams.h"
 
 namespace optrace::emulated {
 namespace {

@@ -2,7 +2,6 @@
 
 // Contents of the emulated cuDNN's descriptors, and their form in call records.
 
-#include <cstdint>
 #include <new>
 #include <string>
 #include <vector>
