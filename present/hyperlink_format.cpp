@@ -72,13 +72,12 @@ std::span<const HyperlinkAlias> hyperlink_aliases() {
 
 std::string percent_encoded(std::string_view path) {
   std::string encoded;
-  for (const char c : path) {
+  for (const char c : path)
     if (kAlphanumeric.find(c) != std::string_view::npos ||
         std::string_view("-._~/:").find(c) != std::string_view::npos)
       encoded += c;
     else
       encoded += fmt::format("%{:02X}", static_cast<unsigned char>(c));
-  }
   return encoded;
 }
 

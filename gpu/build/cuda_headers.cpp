@@ -61,13 +61,11 @@ std::optional<std::filesystem::path> HeaderFolders::folder_of(std::string_view h
 
 FoundHeaders HeaderFolders::find(const std::vector<const DeviceFamily*>& families) const {
   FoundHeaders found;
-  for (const DeviceFamily* const family : families) {
-    if (const auto folder = folder_of(family->headers.front())) {
+  for (const DeviceFamily* const family : families)
+    if (const auto folder = folder_of(family->headers.front()))
       found.folders.insert(*folder);
-    } else {
+    else
       found.missing.push_back(family);
-    }
-  }
   return found;
 }
 

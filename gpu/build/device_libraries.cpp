@@ -57,11 +57,10 @@ std::vector<DeviceLibrary> device_libraries(const std::vector<std::filesystem::p
       if (const DeviceFamily* const family = family_of_library(soname)) add(*family, soname);
     for (const DynamicImport& symbol : imports.symbols) {
       if (symbol.weak) continue;
-      if (const DeviceFamily* const family = family_of_library(symbol.library)) {
+      if (const DeviceFamily* const family = family_of_library(symbol.library))
         add(*family, symbol.library).functions[symbol.version].insert(symbol.name);
-      } else if (symbol.version.empty()) {
+      else if (symbol.version.empty())
         unversioned.insert(symbol.name);
-      }
     }
   }
   for (const DeviceFamily& family : device_families())

@@ -96,13 +96,11 @@ void make_portable(BuildDescription& description) {
       library.sources.push_back(source);
       ++library.level;
     }
-    for (const std::string& library : std::exchange(contents.linked_with, {})) {
-      if (library.starts_with("-l")) {
+    for (const std::string& library : std::exchange(contents.linked_with, {}))
+      if (library.starts_with("-l"))
         contents.linked_with.push_back(library);
-      } else {
+      else
         add_stand_in(std::filesystem::path(library).filename(), folder, contents);
-      }
-    }
     contents.linked_with.push_back(number_formatting(folder).string());
     return contents;
   };

@@ -43,9 +43,7 @@ std::set<std::string> lines_of(std::string_view text) {
 
 std::string to_lines(const std::set<std::string>& texts) {
   std::string lines;
-  for (const auto& text : texts) {
-    lines += text + '\n';
-  }
+  for (const auto& text : texts) lines += text + '\n';
   return lines;
 }
 
@@ -68,9 +66,7 @@ std::size_t closing(std::string_view text, std::size_t at) {
   int depth = 0;
   for (const std::size_t end = std::min(text.size(), at + kFar); at < end; ++at) {
     depth += text[at] == '(' ? 1 : text[at] == ')' ? -1 : 0;
-    if (depth == 0) {
-      return at;
-    }
+    if (depth == 0) return at;
   }
   return std::string_view::npos;
 }
@@ -78,19 +74,14 @@ std::size_t closing(std::string_view text, std::size_t at) {
 // Returns true if `{` follows, possibly after `const noexcept override` and the like.
 bool opens_body(std::string_view rest) {
   for (;;) {
-    while (!rest.empty() && std::isspace(static_cast<unsigned char>(rest.front())) != 0) {
+    while (!rest.empty() && std::isspace(static_cast<unsigned char>(rest.front())) != 0)
       rest.remove_prefix(1);
-    }
-    if (rest.starts_with('{')) {
-      return true;
-    }
+    if (rest.starts_with('{')) return true;
     constexpr std::array<std::string_view, 4> kBetween = {"const", "noexcept", "override", "final"};
     const auto* const word =
         std::find_if(kBetween.begin(), kBetween.end(),
                      [&](std::string_view between) { return rest.starts_with(between); });
-    if (word == kBetween.end()) {
-      return false;
-    }
+    if (word == kBetween.end()) return false;
     rest.remove_prefix(word->size());
   }
 }
@@ -108,9 +99,7 @@ std::set<std::string_view> words_of(std::string_view name) {
   std::set<std::string_view> words;
   while (!name.empty()) {
     const std::size_t size = std::min(name.find('_'), name.size());
-    if (size > 0) {
-      words.insert(name.substr(0, size));
-    }
+    if (size > 0) words.insert(name.substr(0, size));
     name.remove_prefix(std::min(size + 1, name.size()));
   }
   return words;
@@ -129,20 +118,14 @@ using Wanted = std::map<std::string, Interest>;
 
 void want(const std::string& name, Interest interest, Wanted& wanted) {
   const auto [at, is_new] = wanted.try_emplace(name, interest);
-  if (!is_new) {
-    at->second = std::max(at->second, interest);
-  }
+  if (!is_new) at->second = std::max(at->second, interest);
 }
 
 // Returns true if the name at [at, end) is that of a function or kernel defined there.
 bool is_definition(std::string_view text, std::size_t at, std::size_t end) {
-  if (is_in_defining_macro(text.substr(0, at))) {
-    return true;
-  }
+  if (is_in_defining_macro(text.substr(0, at))) return true;
   const std::size_t open = text.find_first_not_of(" \n", end);
-  if (open == std::string_view::npos || text[open] != '(') {
-    return false;
-  }
+  if (open == std::string_view::npos || text[open] != '(') return false;
   const std::size_t close = closing(text, open);
   return close != std::string_view::npos && opens_body(text.substr(close + 1));
 }
@@ -154,15 +137,12 @@ class Names {
     for (const auto& op : ops) {
       const std::string name = bare(op.name);
       std::set<std::string>& functions = functions_[name.substr(0, name.find('.'))];
-      if (op.facts.empty()) {
-        continue;
-      }
+      if (op.facts.empty()) continue;
       for (const auto& kernel : parse_op_facts(op.facts).kernels) {
         const std::string function = bare(kernel.name);
         functions.insert(function);
-        if (function.starts_with(kStructured)) {
+        if (function.starts_with(kStructured))
           functions.insert(function.substr(kStructured.size()));
-        }
       }
     }
     for (auto& [base, functions] : functions_) {
@@ -174,15 +154,10 @@ class Names {
   void add(std::string_view name, Interest interest, Wanted& wanted) const {
     std::string base = bare(name);
     base.resize(std::min(base.find('.'), base.size()));
-    if (base.empty()) {
-      return;
-    }
+    if (base.empty()) return;
     want(base, interest, wanted);
-    if (const auto op = functions_.find(base); op != functions_.end()) {
-      for (const auto& function : op->second) {
-        want(function, interest, wanted);
-      }
-    }
+    if (const auto op = functions_.find(base); op != functions_.end())
+      for (const auto& function : op->second) want(function, interest, wanted);
   }
 
   bool is_op(const std::string& base) const { return functions_.contains(base); }
@@ -190,9 +165,8 @@ class Names {
   // Returns all names that add() may add.
   std::unordered_set<std::string> all() const {
     std::unordered_set<std::string> names;
-    for (const auto& [base, functions] : functions_) {
+    for (const auto& [base, functions] : functions_)
       names.insert(functions.begin(), functions.end());
-    }
     return names;
   }
 
@@ -205,9 +179,7 @@ class Names {
 // kernel, its class's name), and true if it is in at::_ops. The name is empty outside of namespace
 // at.
 std::pair<std::string, bool> name_in_at(std::string_view symbol) {
-  if (!symbol.starts_with("_ZN2at")) {
-    return {};
-  }
+  if (!symbol.starts_with("_ZN2at")) return {};
   symbol.remove_prefix(std::string_view("_ZN").size());
   std::string last;
   while (!symbol.empty() && std::isdigit(static_cast<unsigned char>(symbol.front())) != 0) {
@@ -219,12 +191,9 @@ std::pair<std::string, bool> name_in_at(std::string_view symbol) {
     }
     std::string word(symbol.substr(0, size));
     symbol.remove_prefix(std::min(symbol.size(), size));
-    if (last == "_ops") {
-      return {word, true};
-    }
-    if (last.starts_with(kStructured) && (word == "impl" || word == "meta")) {
+    if (last == "_ops") return {word, true};
+    if (last.starts_with(kStructured) && (word == "impl" || word == "meta"))
       return {last.substr(kStructured.size()), false};
-    }
     last = std::move(word);
   }
   return {last, false};
@@ -240,11 +209,8 @@ class OnDemand {
       asked_ = lines_of(had->note(kNamesNote));
       return;
     }
-    for (const auto& unit : units_) {
-      if (registers_kernels(unit)) {
-        chosen_.insert(unit.name);
-      }
-    }
+    for (const auto& unit : units_)
+      if (registers_kernels(unit)) chosen_.insert(unit.name);
   }
 
   AddedOnDemand add(const std::vector<std::string>& names) {
@@ -273,9 +239,7 @@ class OnDemand {
       Wanted next = callees(wanted);
       std::erase_if(next, [&](const auto& name) { return !seen.insert(name).second; });
       wanted = std::move(next);
-      if (callees_left == 0) {
-        break;
-      }
+      if (callees_left == 0) break;
     }
     return added;
   }
@@ -310,9 +274,7 @@ class OnDemand {
                  [&](const SourceUnit& unit) {
                    return std::find(names.begin(), names.end(), unit.name) != names.end();
                  });
-    if (units.empty()) {
-      return 0;
-    }
+    if (units.empty()) return 0;
     const ParsedUnits parsed = work_.parse(units, {});
     auto functions = merge_findings(parsed.units, {}).functions;
     std::move(functions.begin(), functions.end(), std::back_inserter(functions_));
@@ -323,19 +285,15 @@ class OnDemand {
   // units.
   void look_for_definitions(const Wanted& asked) {
     std::unordered_set<std::string> names = names_.all();
-    for (const auto& [name, interest] : asked) {
-      names.insert(name);
-    }
+    for (const auto& [name, interest] : asked) names.insert(name);
     look_for_definitions(names, "");
   }
 
   void look_for_definitions(const std::unordered_set<std::string>& names, std::string_view folder) {
     for (const auto& unit : units_) {
-      if (unit.name.starts_with(folder) && is_candidate(unit)) {
-        for (const auto& name : defined_names(read_file(unit.path).value_or(""), names)) {
+      if (unit.name.starts_with(folder) && is_candidate(unit))
+        for (const auto& name : defined_names(read_file(unit.path).value_or(""), names))
           defining_[name].insert(unit.name);
-        }
-      }
     }
   }
 
@@ -349,9 +307,7 @@ class OnDemand {
     std::map<std::string, Score> scores;
     for (const auto& [name, interest] : names) {
       const auto units = defining_.find(name);
-      if (units == defining_.end() || interest == Interest::known) {
-        continue;
-      }
+      if (units == defining_.end() || interest == Interest::known) continue;
       for (const auto& unit : units->second) {
         Score& score = scores[unit];
         score.foremost += interest == Interest::callee ? 0 : 1;
@@ -360,9 +316,7 @@ class OnDemand {
     }
     std::vector<std::string> units;
     units.reserve(scores.size());
-    for (const auto& [name, score] : scores) {
-      units.push_back(name);
-    }
+    for (const auto& [name, score] : scores) units.push_back(name);
     if (std::any_of(scores.begin(), scores.end(),
                     [](const auto& unit) { return unit.second.foremost > 0; })) {
       std::erase_if(units, [&](const auto& unit) { return scores.at(unit).foremost == 0; });
@@ -395,19 +349,15 @@ class OnDemand {
   // also the functions of at::native that they call, which are in the same folder.
   Wanted callees(const Wanted& wanted) {
     std::unordered_set<std::string> known;
-    for (const auto& function : functions_) {
-      if (function.symbol.starts_with("_ZN2at6native")) {
+    for (const auto& function : functions_)
+      if (function.symbol.starts_with("_ZN2at6native"))
         known.insert(name_in_at(function.symbol).first);
-      }
-    }
     Wanted found;
     std::map<std::string, std::unordered_set<std::string>> unknown;  // By folder.
     for (const auto& function : functions_) {
       const std::string caller = name_in_at(function.symbol).first;
       const auto interest_in_caller = wanted.find(caller);
-      if (interest_in_caller == wanted.end()) {
-        continue;
-      }
+      if (interest_in_caller == wanted.end()) continue;
       const bool is_of_backend =
           interest_in_caller->second == Interest::backend || of_backends_.contains(caller);
       const std::set<std::string_view> words = words_of(caller);
@@ -415,19 +365,14 @@ class OnDemand {
         auto [name, is_op] = name_in_at(call.callee);
         // `at::convolution_symint` calls the op convolution (torchgen/api/types/signatures.py).
         constexpr std::string_view kSymInt = "_symint";
-        if (name.ends_with(kSymInt)) {
-          name.resize(name.size() - kSymInt.size());
-        }
-        if (name.empty() || wanted.contains(name)) {
-          continue;
-        }
+        if (name.ends_with(kSymInt)) name.resize(name.size() - kSymInt.size());
+        if (name.empty() || wanted.contains(name)) continue;
         if (!is_op && !names_.is_op(name)) {
           if (is_of_backend && call.callee.starts_with("_ZN2at6native")) {
             of_backends_.insert(name);
             want(name, Interest::backend, found);
-            if (!known.contains(name)) {
+            if (!known.contains(name))
               unknown[function.file.substr(0, function.file.rfind('/') + 1)].insert(name);
-            }
           }
           continue;
         }
@@ -438,14 +383,9 @@ class OnDemand {
         names_.add(name, is_backend ? Interest::backend : Interest::callee, found);
       }
     }
-    for (auto& [name, interest] : found) {
-      if (known.contains(name)) {
-        interest = Interest::known;
-      }
-    }
-    for (const auto& [folder, names] : unknown) {
-      look_for_definitions(names, folder);
-    }
+    for (auto& [name, interest] : found)
+      if (known.contains(name)) interest = Interest::known;
+    for (const auto& [folder, names] : unknown) look_for_definitions(names, folder);
     return found;
   }
 
@@ -471,13 +411,10 @@ std::set<std::string> defined_names(std::string_view text,
       continue;
     }
     std::size_t end = at + 1;
-    while (end < text.size() && is_word(text[end])) {
-      ++end;
-    }
+    while (end < text.size() && is_word(text[end])) ++end;
     word.assign(text.substr(at, end - at));
-    if (names.contains(word) && !found.contains(word) && is_definition(text, at, end)) {
+    if (names.contains(word) && !found.contains(word) && is_definition(text, at, end))
       found.insert(word);
-    }
     at = end;
   }
   return found;
@@ -514,9 +451,7 @@ MadeIndex prepare_on_demand(const MakeIndexOptions& options) {
 }
 
 bool lacks(const Index& index, const std::vector<std::string>& names) {
-  if (index.note(kTreeNote).empty()) {
-    return false;
-  }
+  if (index.note(kTreeNote).empty()) return false;
   const std::set<std::string> asked = lines_of(index.note(kNamesNote));
   return !std::all_of(names.begin(), names.end(),
                       [&](const std::string& name) { return asked.contains(name); });

@@ -76,9 +76,7 @@ Commands read_commands(const std::filesystem::path& folder) {
   for (const char* place : {"compile_commands.json", "build/compile_commands.json"}) {
     const auto path = folder / place;
     const std::string text = read_file(path).value_or("");
-    if (text.empty()) {
-      continue;
-    }
+    if (text.empty()) continue;
     try {
       for (const auto& entry : read_json_or_throw(text)) {
         const auto directory = entry.at("directory").get<std::string>();
@@ -109,20 +107,17 @@ Commands list_sources(const std::filesystem::path& folder) {
        at.increment(error)) {
     const std::string name = at->path().filename().string();
     std::error_code ignored;
-    if (at->is_directory(ignored) && (name.starts_with('.') || name == "build" || name == "dist")) {
+    if (at->is_directory(ignored) && (name.starts_with('.') || name == "build" || name == "dist"))
       at.disable_recursion_pending();
-    } else if (at->is_regular_file(ignored) && is_source(at->path())) {
+    else if (at->is_regular_file(ignored) && is_source(at->path()))
       commands[at->path()] = {};
-    }
   }
   return commands;
 }
 
 UnitsToParse units_of(const Project& project, const PythonInstallation& python) {
   Commands commands = read_commands(project.folder);
-  if (commands.empty()) {
-    commands = list_sources(project.folder);
-  }
+  if (commands.empty()) commands = list_sources(project.folder);
   if (commands.empty()) {
     throw Error(ExitStatus::usage,
                 fmt::format("there is no C++ or CUDA source in {}", project.folder.string()),
@@ -138,9 +133,8 @@ UnitsToParse units_of(const Project& project, const PythonInstallation& python) 
         compiler_arguments(is_cuda ? UnitGroup::cuda : UnitGroup::csrc, tree,
                            project.folder / "build", python, data_folder() / "stand_ins");
     arguments.push_back("-DTORCH_EXTENSION_NAME=" + project.name);
-    for (const char* folder : {"include", "csrc", "src"}) {
+    for (const char* folder : {"include", "csrc", "src"})
       arguments.insert(arguments.end(), {"-I", (project.folder / folder).string()});
-    }
     arguments.insert(arguments.end(), own.begin(), own.end());
     const auto [group, is_new] = groups.try_emplace(arguments, groups.size());
     if (is_new) {
@@ -151,11 +145,8 @@ UnitsToParse units_of(const Project& project, const PythonInstallation& python) 
     wanted.units.push_back(
         {source, source.lexically_relative(project.folder).generic_string(), group->second});
   }
-  for (std::size_t group = 0; group < sizes.size(); ++group) {
-    if (sizes[group] >= kWorthSharing) {
-      wanted.groups[group].precompiled_text = kShared;
-    }
-  }
+  for (std::size_t group = 0; group < sizes.size(); ++group)
+    if (sizes[group] >= kWorthSharing) wanted.groups[group].precompiled_text = kShared;
   wanted.setup.folders = {{project.folder.string(), ""}};
   return wanted;
 }
@@ -165,9 +156,7 @@ std::vector<IndexContents::Op> defined_ops(const IndexContents& contents,
                                            const std::filesystem::path& folder) {
   std::map<std::string, IndexContents::Op> ops;
   for (const auto& registration : contents.registrations) {
-    if (registration.kind != RegistrationKind::definition) {
-      continue;
-    }
+    if (registration.kind != RegistrationKind::definition) continue;
     IndexContents::Op op;
     op.name = registration.name;
     op.unambiguous_name = unambiguous_name(op.name);
@@ -179,9 +168,7 @@ std::vector<IndexContents::Op> defined_ops(const IndexContents& contents,
   }
   std::vector<IndexContents::Op> listed;
   listed.reserve(ops.size());
-  for (auto& [name, op] : ops) {
-    listed.push_back(std::move(op));
-  }
+  for (auto& [name, op] : ops) listed.push_back(std::move(op));
   return listed;
 }
 
@@ -205,18 +192,14 @@ std::vector<std::string> split_command(std::string_view command) {
       quote = next;
       in_word = true;
     } else if (next == ' ' || next == '\t' || next == '\n') {
-      if (in_word) {
-        words.push_back(std::exchange(word, {}));
-      }
+      if (in_word) words.push_back(std::exchange(word, {}));
       in_word = false;
     } else {
       word += next;
       in_word = true;
     }
   }
-  if (in_word) {
-    words.push_back(std::move(word));
-  }
+  if (in_word) words.push_back(std::move(word));
   return words;
 }
 
@@ -233,9 +216,7 @@ std::vector<std::string> parse_arguments_of(const std::vector<std::string>& comm
                      [&](std::string_view name) { return word.starts_with(name); });
     if (option != kWithValue.end()) {
       std::string value = word.substr(option->size());
-      if (value.empty() && at + 1 < command.size()) {
-        value = command[++at];
-      }
+      if (value.empty() && at + 1 < command.size()) value = command[++at];
       const bool is_path = !option->ends_with('D') && !option->ends_with('U');
       if (is_path && (*option != "-include" ||
                       std::filesystem::exists(std::filesystem::path(directory) / value))) {
@@ -253,33 +234,23 @@ std::string string_at(std::string_view text, std::uint32_t line) {
   std::size_t at = 0;
   for (std::uint32_t number = 1; number < line; ++number) {
     at = text.find('\n', at);
-    if (at == std::string_view::npos) {
-      return "";
-    }
+    if (at == std::string_view::npos) return "";
     ++at;
   }
   at = text.find('(', at);
-  if (at == std::string_view::npos) {
-    return "";
-  }
+  if (at == std::string_view::npos) return "";
   ++at;
   std::string joined;
   for (;;) {
     at = text.find_first_not_of(" \t\r\n", at);
-    if (at == std::string_view::npos) {
-      return joined;
-    }
+    if (at == std::string_view::npos) return joined;
     const std::string_view rest = text.substr(at);
     if (rest.starts_with("R\"")) {
       const std::size_t open = rest.find('(');
-      if (open == std::string_view::npos) {
-        return joined;
-      }
+      if (open == std::string_view::npos) return joined;
       const std::string close = fmt::format("){}\"", rest.substr(2, open - 2));
       const std::size_t end = rest.find(close, open);
-      if (end == std::string_view::npos) {
-        return joined;
-      }
+      if (end == std::string_view::npos) return joined;
       joined += rest.substr(open + 1, end - open - 1);
       at += end + close.size();
     } else if (rest.starts_with('"')) {
@@ -294,14 +265,11 @@ std::string string_at(std::string_view text, std::uint32_t line) {
       // `TORCH_SELECTIVE_SCHEMA("...")` and similar macros.
       const std::size_t word = rest.find_first_not_of(
           "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_:0123456789");
-      if (!joined.empty() || word == 0 || word == std::string_view::npos || rest[word] != '(') {
+      if (!joined.empty() || word == 0 || word == std::string_view::npos || rest[word] != '(')
         return joined;
-      }
       at += word + 1;
     }
-    if (at >= text.size()) {
-      return joined;
-    }
+    if (at >= text.size()) return joined;
   }
 }
 

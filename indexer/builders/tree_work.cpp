@@ -35,9 +35,8 @@ void check_versions(const SourceTree& tree, const PythonInstallation& python) {
 // Returns the wheel's commit if the tree is a checkout of it, or if it is not a checkout and its
 // native_functions.yaml is identical to the wheel's.
 std::string git_version(const SourceTree& tree, const PythonInstallation& python) {
-  if (const std::string commit = checked_out_commit(tree.folder); !commit.empty()) {
+  if (const std::string commit = checked_out_commit(tree.folder); !commit.empty())
     return commit == python.git_version ? commit : "";
-  }
   const std::string shipped = read_file(python.torch_folder.parent_path() /
                                         "torchgen/packaged/ATen/native/native_functions.yaml")
                                   .value_or("");
@@ -114,9 +113,7 @@ void TreeWork::prepare() {
 
 std::vector<SourceUnit> TreeWork::units() const {
   std::vector<SourceUnit> units = list_units(tree_.folder);
-  for (auto& unit : list_units(generated())) {
-    units.push_back(std::move(unit));
-  }
+  for (auto& unit : list_units(generated())) units.push_back(std::move(unit));
   return units;
 }
 
@@ -127,11 +124,9 @@ UnitsToParse TreeWork::units_to_parse(const std::vector<SourceUnit>& sources) co
                      [&](const SourceUnit& unit) { return unit.group == group; })) {
       continue;
     }
-    for (const auto& source : sources) {
-      if (source.group == group) {
+    for (const auto& source : sources)
+      if (source.group == group)
         wanted.units.push_back({source.path, source.name, wanted.groups.size()});
-      }
-    }
     wanted.groups.push_back(
         {group_name(group),
          compiler_arguments(group, tree_, generated(), python_, data_folder() / "stand_ins"),

@@ -34,16 +34,12 @@ std::vector<Row> parse_lines(std::string_view json_lines, std::string_view what,
     };
     try {
       const auto line = read_json_or_throw(json_lines.substr(0, end));
-      if (!line.is_object()) {
-        fail("it is not an object");
-      }
+      if (!line.is_object()) fail("it is not an object");
       rows.push_back(parse(line));
     } catch (const nlohmann::json::exception& error) {
       fail(error.what());
     } catch (const Error& error) {
-      if (error.status() != ExitStatus::usage) {
-        throw;
-      }
+      if (error.status() != ExitStatus::usage) throw;
       fail(error.what());
     }
     json_lines.remove_prefix(std::min(end + 1, json_lines.size()));
@@ -55,9 +51,8 @@ std::vector<Row> parse_lines(std::string_view json_lines, std::string_view what,
 // contains a NUL.
 std::string name_in(const nlohmann::json& line, const char* key) {
   auto name = line.at(key).get<std::string>();
-  if (name.empty() || name.find('\0') != std::string::npos) {
+  if (name.empty() || name.find('\0') != std::string::npos)
     throw Error(ExitStatus::usage, fmt::format("{} is not a name", key), kCatalogueRemedy);
-  }
   return name;
 }
 
@@ -81,9 +76,8 @@ IndexContents::PythonName parse_python_name(const nlohmann::json& line) {
   IndexContents::PythonName name;
   name.name = name_in(line, "name");
   const std::string kind = name_in(line, "kind");
-  if (kind.size() != 1 || std::string_view("mcfba").find(kind[0]) == std::string_view::npos) {
+  if (kind.size() != 1 || std::string_view("mcfba").find(kind[0]) == std::string_view::npos)
     throw Error(ExitStatus::usage, fmt::format("{} is not a kind of Python name", kind), "");
-  }
   name.kind = kind[0];
   name.target = name_or_nothing_in(line, "target");
   name.file = name_or_nothing_in(line, "file");

@@ -84,29 +84,21 @@ bool is_identifier(char letter) {
 }
 
 std::size_t skip_blanks(std::string_view text, std::size_t at) {
-  while (at < text.size() && std::isspace(static_cast<unsigned char>(text[at])) != 0) {
-    ++at;
-  }
+  while (at < text.size() && std::isspace(static_cast<unsigned char>(text[at])) != 0) ++at;
   return at;
 }
 
 std::string_view identifier_at(std::string_view text, std::size_t at) {
   std::size_t end = at;
-  while (end < text.size() && is_identifier(text[end])) {
-    ++end;
-  }
+  while (end < text.size() && is_identifier(text[end])) ++end;
   return text.substr(at, end - at);
 }
 
 // Returns the position after the string or character literal at `at`, or `at` if there is none.
 std::size_t skip_literal(std::string_view text, std::size_t at) {
-  if (text[at] != '"' && text[at] != '\'') {
-    return at;
-  }
+  if (text[at] != '"' && text[at] != '\'') return at;
   std::size_t end = at + 1;
-  while (end < text.size() && text[end] != text[at]) {
-    end += text[end] == '\\' ? 2U : 1U;
-  }
+  while (end < text.size() && text[end] != text[at]) end += text[end] == '\\' ? 2U : 1U;
   return std::min(end + 1, text.size());
 }
 
@@ -131,13 +123,10 @@ std::string without_comments(std::string_view text) {
 // `cast(f)`, and of `wrap<f>`.
 std::string_view last_name(std::string_view expression) {
   std::size_t end = expression.size();
-  while (end > 0 && !is_identifier(expression[end - 1])) {
-    --end;
-  }
+  while (end > 0 && !is_identifier(expression[end - 1])) --end;
   std::size_t begin = end;
-  while (begin > 0 && (is_identifier(expression[begin - 1]) || expression[begin - 1] == ':')) {
+  while (begin > 0 && (is_identifier(expression[begin - 1]) || expression[begin - 1] == ':'))
     --begin;
-  }
   return expression.substr(begin, end - begin);
 }
 
@@ -166,19 +155,14 @@ std::pair<std::vector<std::string_view>, std::size_t> list_items(std::string_vie
 
 std::optional<MethodEntry> entry_of(std::string_view table, std::string_view item) {
   const std::size_t brace = item.find('{');
-  if (brace == std::string_view::npos) {
-    return std::nullopt;
-  }
+  if (brace == std::string_view::npos) return std::nullopt;
   const auto fields = list_items(item, brace).first;
-  if (fields.size() < 2) {
-    return std::nullopt;
-  }
+  if (fields.size() < 2) return std::nullopt;
   const std::size_t quote = fields[0].find('"');
   const std::size_t end = fields[0].rfind('"');
   const std::string_view function = last_name(fields[1]);
-  if (quote == end || function.empty() || function == "nullptr" || function == "NULL") {
+  if (quote == end || function.empty() || function == "nullptr" || function == "NULL")
     return std::nullopt;
-  }
   return MethodEntry{std::string(table), std::string(fields[0].substr(quote + 1, end - quote - 1)),
                      std::string(function)};
 }
@@ -187,9 +171,7 @@ std::optional<MethodEntry> entry_of(std::string_view table, std::string_view ite
 // operators, lambdas and templates.
 std::vector<std::string_view> names_of(std::string_view symbol) {
   std::vector<std::string_view> names;
-  if (!symbol.starts_with("_Z") || symbol.find('#') != std::string_view::npos) {
-    return names;
-  }
+  if (!symbol.starts_with("_Z") || symbol.find('#') != std::string_view::npos) return names;
   std::size_t at = 2;
   const bool is_nested = symbol.substr(at).starts_with('N');
   at += is_nested ? 1U : 0U;
@@ -200,14 +182,10 @@ std::vector<std::string_view> names_of(std::string_view symbol) {
            length < symbol.size()) {
       length = length * 10 + static_cast<std::size_t>(symbol[at++] - '0');
     }
-    if (length > symbol.size() - at) {
-      return {};
-    }
+    if (length > symbol.size() - at) return {};
     names.push_back(symbol.substr(at, length));
     at += length;
-    if (!is_nested) {
-      break;
-    }
+    if (!is_nested) break;
   }
   return names;
 }
@@ -230,9 +208,7 @@ FunctionsByName functions_by_name(const IndexContents& contents,
     }
   };
   for (const auto& function : contents.functions) {
-    if (!files.contains(function.file)) {
-      continue;
-    }
+    if (!files.contains(function.file)) continue;
     if (const auto names = names_of(function.symbol); !names.empty()) {
       add(function.file, std::string(names.back()), function);
       if (names.size() > 1) {
@@ -280,19 +256,12 @@ std::vector<MethodEntry> method_entries(std::string_view text) {
       const std::string_view table = identifier_at(source, next);
       next = skip_blanks(source, next + table.size());
       next = skip_blanks(source, next + (rest_at(next).starts_with("[]") ? 2 : 0));
-      if (table.empty() || !rest_at(next).starts_with('=')) {
-        continue;
-      }
+      if (table.empty() || !rest_at(next).starts_with('=')) continue;
       next = skip_blanks(source, next + 1);
-      if (!rest_at(next).starts_with('{')) {
-        continue;
-      }
+      if (!rest_at(next).starts_with('{')) continue;
       const auto [items, end] = list_items(source, next);
-      for (const std::string_view item : items) {
-        if (auto entry = entry_of(table, item)) {
-          entries.push_back(std::move(*entry));
-        }
-      }
+      for (const std::string_view item : items)
+        if (auto entry = entry_of(table, item)) entries.push_back(std::move(*entry));
       at = end;
     }
   }
@@ -301,17 +270,12 @@ std::vector<MethodEntry> method_entries(std::string_view text) {
 
 void bind_python_names(IndexContents& contents, const std::vector<std::filesystem::path>& roots) {
   std::map<std::string_view, IndexContents::PythonName*> builtins;
-  for (auto& name : contents.python_names) {
-    if (name.kind == static_cast<char>(PythonKind::builtin)) {
-      builtins.emplace(name.name, &name);
-    }
-  }
+  for (auto& name : contents.python_names)
+    if (name.kind == static_cast<char>(PythonKind::builtin)) builtins.emplace(name.name, &name);
   std::set<std::string> files;
-  for (const auto& function : contents.functions) {
-    if (function.file.starts_with("torch/csrc/") && function.file.ends_with(".cpp")) {
+  for (const auto& function : contents.functions)
+    if (function.file.starts_with("torch/csrc/") && function.file.ends_with(".cpp"))
       files.insert(function.file);
-    }
-  }
   std::map<std::string, std::vector<MethodEntry>> entries;
   for (const auto& file : files) {
     for (const auto& root : roots) {
@@ -325,25 +289,20 @@ void bind_python_names(IndexContents& contents, const std::vector<std::filesyste
   const auto bind = [&](const std::string& name, const std::string& file,
                         const std::string& function_name) {
     const auto builtin = builtins.find(name);
-    if (builtin == builtins.end() || !builtin->second->target.empty()) {
-      return;
-    }
+    if (builtin == builtins.end() || !builtin->second->target.empty()) return;
     if (const auto* function = function_of(function_name, file, functions)) {
       builtin->second->target = function->symbol;
       builtin->second->file = function->file;
       builtin->second->line = function->line;
     }
   };
-  for (const auto& [name, file, function] : kSlots) {
+  for (const auto& [name, file, function] : kSlots)
     bind(std::string(name), std::string(file), std::string(function));
-  }
   for (const auto& [file, of_file] : entries) {
     for (const auto& entry : of_file) {
-      for (const auto& [table, table_file, owner] : kTableOwners) {
-        if (entry.table == table && (table_file.empty() || file == table_file)) {
+      for (const auto& [table, table_file, owner] : kTableOwners)
+        if (entry.table == table && (table_file.empty() || file == table_file))
           bind(fmt::format("{}.{}", owner, entry.name), file, entry.function);
-        }
-      }
     }
   }
 }

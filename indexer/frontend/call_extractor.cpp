@@ -66,9 +66,7 @@ void UnitExtractor::take_reference(CXCursor expression) {
     }
     return;
   }
-  if (!is_function(clang_getCursorKind(named))) {
-    return;
-  }
+  if (!is_function(clang_getCursorKind(named))) return;
   const Callee& callee = callee_of(named);
   CallKind kind = CallKind::reference;
   if (!open_calls_.empty()) {
@@ -77,9 +75,7 @@ void UnitExtractor::take_reference(CXCursor expression) {
         clang_equalCursors(named, call.referenced) != 0) {
       return;
     }
-    if (callee.is_device_kernel && is_launcher(call.referenced)) {
-      kind = CallKind::launch;
-    }
+    if (callee.is_device_kernel && is_launcher(call.referenced)) kind = CallKind::launch;
   }
   add_call(callee.key, clang_getCursorLocation(expression), kind);
 }
@@ -88,17 +84,13 @@ void UnitExtractor::take_reference(CXCursor expression) {
 // of that name are candidates. Only device kernels need this, since they are launched through the
 // variable.
 void UnitExtractor::take_kernel_reference(CXCursor expression, CXCursor overloads) {
-  if (!open_calls_.empty() && clang_equalCursors(expression, open_calls_.back().callee) != 0) {
+  if (!open_calls_.empty() && clang_equalCursors(expression, open_calls_.back().callee) != 0)
     return;  // It is called: take_call handles it.
-  }
   for (unsigned at = 0; at < clang_getNumOverloadedDecls(overloads); ++at) {
     const CXCursor overload = clang_getOverloadedDecl(overloads, at);
-    if (!is_function(clang_getCursorKind(overload))) {
-      continue;
-    }
-    if (const Callee& callee = callee_of(overload); callee.is_device_kernel) {
+    if (!is_function(clang_getCursorKind(overload))) continue;
+    if (const Callee& callee = callee_of(overload); callee.is_device_kernel)
       add_call(callee.key, clang_getCursorLocation(expression), CallKind::reference);
-    }
   }
 }
 
@@ -122,9 +114,8 @@ void UnitExtractor::take_resolved_call(CXCursor call, const OpenCall& open,
   if (library_ &&
       take(clang_getCursorSpelling(clang_getCursorSemanticParent(open.referenced))) == "Library") {
     const std::string member = take(clang_getCursorSpelling(open.referenced));
-    if (member == "def" || member == "impl" || member == "fallback") {
+    if (member == "def" || member == "impl" || member == "fallback")
       take_library_call(*library_, call, member, location);
-    }
   }
 }
 
@@ -135,9 +126,7 @@ void UnitExtractor::take_unresolved_call(CXCursor called, CXSourceLocation locat
     add_call(lambda_key_of(clang_getTypeDeclaration(clang_getCursorType(called))), location);
     return;
   }
-  if (kind != CXCursor_DeclRefExpr && kind != CXCursor_MemberRefExpr) {
-    return;
-  }
+  if (kind != CXCursor_DeclRefExpr && kind != CXCursor_MemberRefExpr) return;
   const CXCursor named = clang_getCursorReferenced(called);
   switch (clang_getCursorKind(named)) {
     case CXCursor_VarDecl:
@@ -151,16 +140,12 @@ void UnitExtractor::take_unresolved_call(CXCursor called, CXSourceLocation locat
     case CXCursor_OverloadedDeclRef:
       for (unsigned at = 0; at < clang_getNumOverloadedDecls(named); ++at) {
         const CXCursor overload = clang_getOverloadedDecl(named, at);
-        if (is_function(clang_getCursorKind(overload))) {
-          add_call(callee_of(overload), location);
-        }
+        if (is_function(clang_getCursorKind(overload))) add_call(callee_of(overload), location);
       }
       return;
     default:
       if (kind == CXCursor_MemberRefExpr && clang_Cursor_isNull(named) != 0) {
-        if (const Callee* member = dependent_member(called)) {
-          add_call(*member, location);
-        }
+        if (const Callee* member = dependent_member(called)) add_call(*member, location);
       }
   }
 }
@@ -170,20 +155,13 @@ void UnitExtractor::add_call(const Callee& callee, CXSourceLocation location) {
 }
 
 void UnitExtractor::add_call(const std::string& callee, CXSourceLocation location, CallKind kind) {
-  if (callee.empty()) {
-    return;
-  }
+  if (callee.empty()) return;
   const Place place = place_of(location);
-  if (place.file == nullptr) {
-    return;
-  }
+  if (place.file == nullptr) return;
   for (auto open = open_.rbegin(); open != open_.rend(); ++open) {
-    if (place.file->name == open->function.file) {
+    if (place.file->name == open->function.file)
       open->function.calls.push_back({callee, place.line, kind});
-    }
-    if (!open->is_lambda) {
-      break;
-    }
+    if (!open->is_lambda) break;
   }
 }
 
@@ -197,9 +175,7 @@ const UnitExtractor::Callee& UnitExtractor::callee_of(CXCursor referenced) {
     callee.key = lambda->second;
   } else if (is_new) {
     std::string key = key_of(referenced);
-    if (!is_left_out(key)) {
-      callee = {std::move(key), is_device_kernel(referenced)};
-    }
+    if (!is_left_out(key)) callee = {std::move(key), is_device_kernel(referenced)};
   }
   return callee;
 }
@@ -211,22 +187,16 @@ std::string UnitExtractor::lambda_key_of(CXCursor declaration) const {
 
 const UnitExtractor::Callee* UnitExtractor::dependent_member(CXCursor member) {
   const CXCursor of = class_of_object(member);
-  if (clang_getCursorKind(of) != CXCursor_ClassTemplate) {
-    return nullptr;
-  }
+  if (clang_getCursorKind(of) != CXCursor_ClassTemplate) return nullptr;
   // libclang does not provide the name of an unresolved member, so it is read from the source.
   CXFile file = nullptr;
   unsigned end = 0;
   clang_getFileLocation(end_of_member(member), &file, nullptr, nullptr, &end);
   std::size_t size = 0;
   const char* text = file == nullptr ? nullptr : clang_getFileContents(unit_, file, &size);
-  if (text == nullptr || end > size) {
-    return nullptr;
-  }
+  if (text == nullptr || end > size) return nullptr;
   NamedMember wanted{last_name({text, end}), clang_getNullCursor()};
-  if (wanted.name.empty()) {
-    return nullptr;
-  }
+  if (wanted.name.empty()) return nullptr;
   clang_visitChildren(of, &visit_member, &wanted);
   return clang_Cursor_isNull(wanted.found) != 0 ? nullptr : &callee_of(wanted.found);
 }

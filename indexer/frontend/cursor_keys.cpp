@@ -57,25 +57,15 @@ int operand_count(CXCursor function) {
 // Returns one <unqualified-name> of a template_key, or an empty string if the declaration has none.
 std::string component(CXCursor cursor) {
   const CXCursorKind kind = clang_getCursorKind(cursor);
-  if (kind == CXCursor_Constructor) {
-    return "C1";
-  }
-  if (kind == CXCursor_Destructor) {
-    return "D1";
-  }
-  if (kind == CXCursor_ConversionFunction) {
-    return "cv";
-  }
+  if (kind == CXCursor_Constructor) return "C1";
+  if (kind == CXCursor_Destructor) return "D1";
+  if (kind == CXCursor_ConversionFunction) return "cv";
   std::string name = take(clang_getCursorSpelling(cursor));
   if (kind == CXCursor_Namespace) {
-    if (name.empty()) {
-      return "12_GLOBAL__N_1";
-    }
+    if (name.empty()) return "12_GLOBAL__N_1";
   } else if (is_function(kind)) {
-    if (name.starts_with(
-            '~')) {  // Templates of constructors and destructors are FunctionTemplates.
+    if (name.starts_with('~'))  // Templates of constructors and destructors are FunctionTemplates.
       return "D1";
-    }
     // A constructor template is spelled `Foo<T>` and named like its class.
     const std::string parent = take(clang_getCursorSpelling(clang_getCursorSemanticParent(cursor)));
     if (!parent.empty() && kind == CXCursor_FunctionTemplate &&
@@ -93,13 +83,9 @@ std::string component(CXCursor cursor) {
                                : known.code);
       }
     }
-    if (name.starts_with("operator") && name.size() > 8 && name[8] == ' ') {
-      return "cv";
-    }
+    if (name.starts_with("operator") && name.size() > 8 && name[8] == ' ') return "cv";
   }
-  if (name.empty() || name.find_first_of(" ()<>\"") != std::string::npos) {
-    return "";
-  }
+  if (name.empty() || name.find_first_of(" ()<>\"") != std::string::npos) return "";
   return std::to_string(name.size()) + name;
 }
 
@@ -108,19 +94,12 @@ std::string template_key_of(CXCursor cursor) {
   std::string key;
   for (CXCursor at = cursor;; at = clang_getCursorSemanticParent(at)) {
     const CXCursorKind kind = clang_getCursorKind(at);
-    if (kind == CXCursor_TranslationUnit || clang_isInvalid(kind) != 0) {
-      break;
-    }
-    if (kind == CXCursor_LinkageSpec || kind == CXCursor_UnexposedDecl) {
-      continue;
-    }
-    if (clang_isDeclaration(kind) == 0 || (is_function(kind) && !key.empty())) {
+    if (kind == CXCursor_TranslationUnit || clang_isInvalid(kind) != 0) break;
+    if (kind == CXCursor_LinkageSpec || kind == CXCursor_UnexposedDecl) continue;
+    if (clang_isDeclaration(kind) == 0 || (is_function(kind) && !key.empty()))
       return "";  // The declaration is in a function.
-    }
     const std::string part = component(at);
-    if (part.empty()) {
-      return "";
-    }
+    if (part.empty()) return "";
     key.insert(0, part == "3std" && kind == CXCursor_Namespace ? "St" : part);
   }
   // template_key folds CPU capabilities and the like as in a symbol.
@@ -176,18 +155,14 @@ CXChildVisitResult visit_parameter(CXCursor cursor, CXCursor /*parent*/, CXClien
 }  // namespace
 
 std::string key_of(CXCursor function) {
-  if (is_within_template(function)) {
-    return template_key_of(function);
-  }
+  if (is_within_template(function)) return template_key_of(function);
   return canonical_symbol(take(clang_Cursor_getMangling(function)));
 }
 
 std::string type_key_of(CXCursor type) {
   const std::string key = template_key_of(type);  // _ZN2at8TensorBaseE
   constexpr std::string_view kStart = "_ZN";
-  if (!key.starts_with(kStart)) {
-    return "";
-  }
+  if (!key.starts_with(kStart)) return "";
   const bool is_nested =
       clang_getCursorKind(clang_getCursorSemanticParent(type)) != CXCursor_TranslationUnit;
   return is_nested ? "_ZTI" + key.substr(2)
@@ -218,9 +193,7 @@ std::string class_name(CXType type) {
 
 std::string stub_of(CXType type) {
   std::string name = class_name(type);
-  if (!name.ends_with(kStubType)) {
-    return "";
-  }
+  if (!name.ends_with(kStubType)) return "";
   name.resize(name.size() - kStubType.size());
   std::string scope;
   for (CXCursor at = clang_getCursorSemanticParent(clang_getTypeDeclaration(type));

@@ -82,24 +82,18 @@ bool is_class(CXCursorKind kind) {
 bool is_explicit_specialization(CXTranslationUnit unit, CXCursor cursor) {
   for (CXCursor at = cursor; clang_isDeclaration(clang_getCursorKind(at)) != 0;
        at = clang_getCursorSemanticParent(at)) {
-    if (!is_template(at)) {
-      continue;
-    }
+    if (!is_template(at)) continue;
     CXFile file = nullptr;
     unsigned start = 0;
     std::size_t size = 0;
     clang_getFileLocation(clang_getRangeStart(clang_getCursorExtent(at)), &file, nullptr, nullptr,
                           &start);
     const char* text = file == nullptr ? nullptr : clang_getFileContents(unit, file, &size);
-    if (text == nullptr || start > size) {
-      return false;
-    }
+    if (text == nullptr || start > size) return false;
     std::string_view rest(text + start, size - start);
     for (const std::string_view part : {"template", "<", ">"}) {
       rest.remove_prefix(std::min(rest.find_first_not_of(" \t\n"), rest.size()));
-      if (!rest.starts_with(part)) {
-        return false;
-      }
+      if (!rest.starts_with(part)) return false;
       rest.remove_prefix(part.size());
     }
     return true;
@@ -110,9 +104,7 @@ bool is_explicit_specialization(CXTranslationUnit unit, CXCursor cursor) {
 bool is_within_template(CXCursor cursor) {
   for (CXCursor at = cursor; clang_isDeclaration(clang_getCursorKind(at)) != 0;
        at = clang_getCursorSemanticParent(at)) {
-    if (is_template(at)) {
-      return true;
-    }
+    if (is_template(at)) return true;
   }
   return false;
 }

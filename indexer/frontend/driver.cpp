@@ -62,17 +62,13 @@ class WorkerProcess {
   bool receive() {
     std::array<char, 4096> bytes{};
     const ssize_t size = ::read(output_.get(), bytes.data(), bytes.size());
-    if (size > 0) {
-      received_.append(bytes.data(), static_cast<std::size_t>(size));
-    }
+    if (size > 0) received_.append(bytes.data(), static_cast<std::size_t>(size));
     return size > 0 || (size < 0 && errno == EINTR);
   }
 
   std::optional<UnitStatus> answer() {
     const std::size_t end = received_.find('\n');
-    if (end == std::string::npos) {
-      return std::nullopt;
-    }
+    if (end == std::string::npos) return std::nullopt;
     UnitStatus status = parse_status(std::string_view(received_).substr(0, end));
     received_.erase(0, end + 1);
     attempt_.reset();
@@ -103,9 +99,7 @@ class WorkerProcess {
   bool send(std::string_view line) const {
     while (!line.empty()) {
       const ssize_t size = ::write(input_.get(), line.data(), line.size());
-      if (size < 0 && errno != EINTR) {
-        return false;
-      }
+      if (size < 0 && errno != EINTR) return false;
       line.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
     }
     return true;
@@ -125,18 +119,14 @@ class Run {
   Run(const DriverOptions& options, const WorkerSetup& setup, const std::vector<Unit>& units,
       const Driver::ResultSink& sink, const Driver::Progress& progress)
       : options_(options), setup_(setup), units_(units), sink_(sink), progress_(progress) {
-    for (std::size_t unit = 0; unit < units.size(); ++unit) {
-      waiting_.push_back({unit, true});
-    }
+    for (std::size_t unit = 0; unit < units.size(); ++unit) waiting_.push_back({unit, true});
     workers_.resize(std::min(units.size(), static_cast<std::size_t>(std::max(options.jobs, 1))));
   }
 
   std::vector<FailedUnit> finish() {
     progress_(0, units_.size());
     while (done_ < units_.size()) {
-      for (auto& worker : workers_) {
-        hand_out(worker);
-      }
+      for (auto& worker : workers_) hand_out(worker);
       wait_for_answers();
     }
     std::sort(failed_.begin(), failed_.end(),
@@ -149,9 +139,7 @@ class Run {
 
   void hand_out(Slot& worker) {
     while (!waiting_.empty() && (!worker || !worker->attempt())) {
-      if (!worker) {
-        worker = std::make_unique<WorkerProcess>(options_.worker, setup_);
-      }
+      if (!worker) worker = std::make_unique<WorkerProcess>(options_.worker, setup_);
       const Attempt attempt = waiting_.front();
       waiting_.pop_front();
       const Unit& unit = units_[attempt.unit];
@@ -161,12 +149,9 @@ class Run {
       task.arguments = unit.arguments;
       task.result = result_path(attempt.unit);
       task.precompiled = unit.save_as;
-      if (!unit.precompiled.empty() && attempt.precompiled) {
+      if (!unit.precompiled.empty() && attempt.precompiled)
         task.arguments.insert(task.arguments.end(), {"-include-pch", unit.precompiled});
-      }
-      if (!worker->give(attempt, task)) {
-        lose(worker, "the worker ended before its task");
-      }
+      if (!worker->give(attempt, task)) lose(worker, "the worker ended before its task");
     }
   }
 
@@ -191,9 +176,7 @@ class Run {
           const auto status = worker->answer();
           if (!status) continue;
           take(*attempt, *status);
-          if (status->outcome == UnitOutcome::out_of_memory) {
-            worker.reset();
-          }
+          if (status->outcome == UnitOutcome::out_of_memory) worker.reset();
         }
       } else if (Clock::now() - worker->started() > options_.unit_limit) {
         lose(worker, fmt::format("no answer within {} s", options_.unit_limit.count()));
@@ -223,9 +206,7 @@ class Run {
   void lose(Slot& worker, const std::string& reason) {
     const std::optional<Attempt> attempt = worker->attempt();
     worker.reset();
-    if (attempt) {
-      fail(*attempt, reason);
-    }
+    if (attempt) fail(*attempt, reason);
   }
 
   // Queues the unit again without the precompiled header, or records its failure.

@@ -55,15 +55,12 @@ std::string compress(std::string_view text) {
 
 std::optional<std::string> decompress(std::string_view compressed) {
   const auto size = ZSTD_getFrameContentSize(compressed.data(), compressed.size());
-  if (size == ZSTD_CONTENTSIZE_UNKNOWN || size == ZSTD_CONTENTSIZE_ERROR || size > kMaxFindings) {
+  if (size == ZSTD_CONTENTSIZE_UNKNOWN || size == ZSTD_CONTENTSIZE_ERROR || size > kMaxFindings)
     return std::nullopt;
-  }
   std::string text(static_cast<std::size_t>(size), '\0');
   const std::size_t got =
       ZSTD_decompress(text.data(), text.size(), compressed.data(), compressed.size());
-  if (ZSTD_isError(got) != 0 || got != text.size()) {
-    return std::nullopt;
-  }
+  if (ZSTD_isError(got) != 0 || got != text.size()) return std::nullopt;
   return text;
 }
 
@@ -85,11 +82,10 @@ Split split(std::string_view result) {
     const std::size_t size = std::min(result.find('\n'), result.size() - 1) + 1;
     const std::string_view line = result.substr(0, size);
     result.remove_prefix(size);
-    if (line.starts_with("D\t")) {
+    if (line.starts_with("D\t"))
       parts.dependencies.emplace(line.substr(2, line.find('\n') - 2));
-    } else {
+    else
       parts.findings += line;
-    }
   }
   return parts;
 }
@@ -126,9 +122,8 @@ std::optional<CachedUnit> UnitCache::find(std::string_view name, std::uint64_t i
   const auto first = static_cast<std::size_t>(number_at(bytes, 24));
   const auto dependencies = decompress(bytes.substr(kHeader, first));
   const std::string_view findings = bytes.substr(kHeader + first);
-  if (!dependencies || ZSTD_getFrameContentSize(findings.data(), findings.size()) > kMaxFindings) {
+  if (!dependencies || ZSTD_getFrameContentSize(findings.data(), findings.size()) > kMaxFindings)
     return std::nullopt;
-  }
   Digest digest;
   Digest times;
   digest.add(identity);
@@ -138,9 +133,7 @@ std::optional<CachedUnit> UnitCache::find(std::string_view name, std::uint64_t i
     rest.remove_prefix(sizeof then);
     const std::string path(rest.substr(0, rest.find('\0')));
     rest.remove_prefix(std::min(rest.size(), path.size() + 1));
-    if (then == 0 || hashes_.of(path) != then) {
-      return std::nullopt;
-    }
+    if (then == 0 || hashes_.of(path) != then) return std::nullopt;
     digest.add(path).add(then);
     times.add(time_of(path));
   }

@@ -50,28 +50,19 @@ CXChildVisitResult UnitExtractor::visit_declaration(CXCursor cursor, CXCursor /*
     extractor->take_type(cursor, DefinitionKind::enumeration);
     return CXChildVisit_Continue;
   }
-  if (!holds_functions(kind)) {
-    return CXChildVisit_Continue;
-  }
+  if (!holds_functions(kind)) return CXChildVisit_Continue;
   // A macro can reopen a namespace, so its location may be elsewhere. Any other declaration outside
   // the tree contains nothing of it.
-  if (extractor->place_of(clang_getCursorLocation(cursor)).file == nullptr) {
+  if (extractor->place_of(clang_getCursorLocation(cursor)).file == nullptr)
     return CXChildVisit_Continue;
-  }
-  if (is_class(kind)) {
-    extractor->take_type(cursor, DefinitionKind::type);
-  }
+  if (is_class(kind)) extractor->take_type(cursor, DefinitionKind::type);
   return CXChildVisit_Recurse;
 }
 
 void UnitExtractor::take_type(CXCursor cursor, DefinitionKind kind) {
-  if (clang_isCursorDefinition(cursor) == 0) {
-    return;
-  }
+  if (clang_isCursorDefinition(cursor) == 0) return;
   const Place place = place_of(clang_getCursorLocation(cursor));
-  if (place.file == nullptr) {
-    return;
-  }
+  if (place.file == nullptr) return;
   std::string key = type_key_of(cursor);
   if (!key.empty() && !is_left_out(key)) {
     std::string result =
@@ -87,33 +78,23 @@ UnitExtractor::Place UnitExtractor::place_of(CXSourceLocation location) {
   // The position in the file: for a macro's argument where it is spelled, for a macro's body where
   // the macro is used.
   clang_getFileLocation(location, &file, &line, nullptr, nullptr);
-  if (file == nullptr) {
-    return {};
-  }
+  if (file == nullptr) return {};
   const auto [known, is_new] = files_.try_emplace(file);
   if (is_new) {
     const std::string path = take(clang_getFileName(file));
     auto name = paths_(path);
     known->second = {name.has_value(), std::move(name).value_or(""), path != main_file_};
   }
-  if (!known->second.is_indexed) {
-    return {};
-  }
+  if (!known->second.is_indexed) return {};
   return {&known->second, line};
 }
 
 void UnitExtractor::take_function(CXCursor cursor) {
-  if (clang_isCursorDefinition(cursor) == 0 || clang_CXXMethod_isDefaulted(cursor) != 0) {
-    return;
-  }
+  if (clang_isCursorDefinition(cursor) == 0 || clang_CXXMethod_isDefaulted(cursor) != 0) return;
   const Place place = place_of(clang_getCursorLocation(cursor));
-  if (place.file == nullptr) {
-    return;
-  }
+  if (place.file == nullptr) return;
   std::string key = key_of(cursor);
-  if (key.empty()) {
-    return;
-  }
+  if (key.empty()) return;
   const bool in_template = is_within_template(cursor);
   const std::optional<Library> library = key.find("TORCH_LIBRARY_") == std::string::npos
                                              ? std::nullopt
@@ -167,9 +148,7 @@ void UnitExtractor::walk(CXCursor cursor, const Place& place, Open open) {
   std::sort(calls.begin(), calls.end());
   calls.erase(std::unique(calls.begin(), calls.end()), calls.end());
   // Different functions of headers are mistaken for each other with a probability of about 2^-64.
-  if (place.file->is_header && !seen_.insert(hash_of(function)).second) {
-    return;
-  }
+  if (place.file->is_header && !seen_.insert(hash_of(function)).second) return;
   if (!own_symbol.empty() && own_symbol != function.symbol) {
     IndexContents::Function specialization = function;
     specialization.symbol = own_symbol;
@@ -198,9 +177,7 @@ CXChildVisitResult UnitExtractor::visit_body(CXCursor cursor, CXCursor parent, C
     extractor->take_call(cursor, call);
     return CXChildVisit_Continue;
   }
-  if (kind == CXCursor_DeclRefExpr) {
-    extractor->take_reference(cursor);
-  }
+  if (kind == CXCursor_DeclRefExpr) extractor->take_reference(cursor);
   return CXChildVisit_Recurse;
 }
 

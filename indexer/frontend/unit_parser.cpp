@@ -30,9 +30,7 @@ std::uint64_t machine_memory() {
 }
 
 int chosen_jobs(const ParseOptions& options) {
-  if (options.jobs > 0) {
-    return options.jobs;
-  }
+  if (options.jobs > 0) return options.jobs;
   const std::uint64_t fitting = std::max<std::uint64_t>(1, machine_memory() / kUsualMemory);
   return static_cast<int>(
       std::min<std::uint64_t>(std::max(1U, std::thread::hardware_concurrency()), fitting));
@@ -69,21 +67,15 @@ class Parsing {
                     .value()) {}
 
   ParsedUnits finish() {
-    for (std::size_t group = 0; group < wanted_.groups.size(); ++group) {
+    for (std::size_t group = 0; group < wanted_.groups.size(); ++group)
       groups_.push_back(look_up_header(group));
-    }
     look_up_units();
     // Reading a header again can change the identity of its units, so all units are looked up
     // again. If the result is the same as before an interruption, their entries are still valid.
-    if (read_headers()) {
-      look_up_units();
-    }
+    if (read_headers()) look_up_units();
     parse_waiting();
-    for (auto& group : groups_) {
-      if (group.header) {
-        parsed_.headers.push_back(*std::move(group.header));
-      }
-    }
+    for (auto& group : groups_)
+      if (group.header) parsed_.headers.push_back(*std::move(group.header));
     return std::move(parsed_);
   }
 
@@ -113,9 +105,7 @@ class Parsing {
   std::uint64_t arguments_identity(std::size_t group) const {
     Digest digest;
     digest.add(common_);
-    for (const auto& argument : wanted_.groups[group].arguments) {
-      digest.add(argument);
-    }
+    for (const auto& argument : wanted_.groups[group].arguments) digest.add(argument);
     return digest.value();
   }
 
@@ -142,9 +132,7 @@ class Parsing {
   void look_up_units() {
     waiting_.clear();
     parsed_.units.clear();
-    for (auto& group : groups_) {
-      group.is_needed = false;
-    }
+    for (auto& group : groups_) group.is_needed = false;
     for (std::size_t unit = 0; unit < wanted_.units.size(); ++unit) {
       const std::size_t group = wanted_.units[unit].group;
       auto kept = cache_.find(wanted_.units[unit].name, unit_identity(group));
@@ -176,9 +164,7 @@ class Parsing {
       headers.push_back({text.string(), header_name(number), group.arguments, "",
                          precompiled_path(number).string()});
     }
-    if (headers.empty()) {
-      return false;
-    }
+    if (headers.empty()) return false;
     progress_.begin(
         fmt::format("Reading the headers shared by all units ({} groups)", headers.size()));
     auto failed = driver_.run(
@@ -196,9 +182,7 @@ class Parsing {
   }
 
   void parse_waiting() {
-    if (waiting_.empty()) {
-      return;
-    }
+    if (waiting_.empty()) return;
     std::vector<Unit> units;
     for (const std::size_t number : waiting_) {
       const ParseUnit& unit = wanted_.units[number];
@@ -258,9 +242,7 @@ IndexContents merge_findings(std::span<const CachedUnit> units,
         size = std::min(rest.find('\n', size), rest.size() - 1) + 1;
       } while (size < rest.size() && rest[size] == 'C');
       const std::string_view block = rest.substr(0, size);
-      if (seen.insert(XXH3_64bits(block.data(), block.size())).second) {
-        fresh += block;
-      }
+      if (seen.insert(XXH3_64bits(block.data(), block.size())).second) fresh += block;
       rest.remove_prefix(size);
     }
     auto found = parse_findings(fresh);

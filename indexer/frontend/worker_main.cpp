@@ -48,11 +48,8 @@ PathMap path_map(const WorkerSetup& setup) {
       return normal.size() > folder.size() + 1 && normal.starts_with(folder) &&
              normal[folder.size()] == '/';
     };
-    for (const auto& folder : setup.left_out) {
-      if (lies_in(folder)) {
-        return std::nullopt;
-      }
-    }
+    for (const auto& folder : setup.left_out)
+      if (lies_in(folder)) return std::nullopt;
     for (const auto& [folder, name] : setup.folders) {
       if (lies_in(folder)) {
         std::string inside = normal.substr(folder.size() + 1);
@@ -67,9 +64,7 @@ void count_errors(CXTranslationUnit unit, UnitStatus& status) {
   for (unsigned number = 0; number < clang_getNumDiagnostics(unit); ++number) {
     const std::unique_ptr<void, decltype(&clang_disposeDiagnostic)> diagnostic(
         clang_getDiagnostic(unit, number), &clang_disposeDiagnostic);
-    if (clang_getDiagnosticSeverity(diagnostic.get()) < CXDiagnostic_Error) {
-      continue;
-    }
+    if (clang_getDiagnosticSeverity(diagnostic.get()) < CXDiagnostic_Error) continue;
     if (++status.errors == 1) {
       const CXString text =
           clang_formatDiagnostic(diagnostic.get(), CXDiagnostic_DisplaySourceLocation);
@@ -115,9 +110,8 @@ std::uint64_t memory_held() {
   ::close(file);
   const char* at = text.data();
   const char* const end = at + std::max<ssize_t>(size, 0);
-  for (int field = 0; field < kField && at != end; ++at) {
+  for (int field = 0; field < kField && at != end; ++at)
     if (*at == ' ') ++field;
-  }
   std::uint64_t pages = 0;
   std::from_chars(at, end, pages);
   return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
@@ -125,18 +119,14 @@ std::uint64_t memory_held() {
 
 // libclang crashes in some places where an allocation fails.
 void end_at_crash(int signal) {
-  if (memory_held() > memory_limit / 4 * 3) {
-    end_out_of_memory();
-  }
+  if (memory_held() > memory_limit / 4 * 3) end_out_of_memory();
   ::signal(signal, SIG_DFL);
   ::raise(signal);
 }
 
 // Limits the memory of the process, except for mapped files such as precompiled headers.
 void limit_memory(std::uint64_t bytes) {
-  if (bytes == 0) {
-    return;
-  }
+  if (bytes == 0) return;
   memory_limit = bytes;
   const rlimit limit{bytes, bytes};
   if (::setrlimit(RLIMIT_DATA, &limit) != 0) {
@@ -145,9 +135,7 @@ void limit_memory(std::uint64_t bytes) {
                 "Try again without a memory limit.");
   }
   std::set_new_handler(&end_out_of_memory);
-  for (const int signal : {SIGSEGV, SIGBUS, SIGABRT}) {
-    ::signal(signal, &end_at_crash);
-  }
+  for (const int signal : {SIGSEGV, SIGBUS, SIGABRT}) ::signal(signal, &end_at_crash);
 }
 
 class Worker {
@@ -172,26 +160,20 @@ class Worker {
     status.outcome = UnitOutcome::not_parsed;
     std::vector<const char*> arguments;
     arguments.reserve(arguments_.size() + task.arguments.size());
-    for (const auto* part : {&std::as_const(arguments_), &task.arguments}) {
-      for (const auto& argument : *part) {
-        arguments.push_back(argument.c_str());
-      }
-    }
+    for (const auto* part : {&std::as_const(arguments_), &task.arguments})
+      for (const auto& argument : *part) arguments.push_back(argument.c_str());
     // Incomplete: function templates are not instantiated, which saves a third of the time. Only
     // the templates themselves are walked.
     unsigned options = CXTranslationUnit_KeepGoing | CXTranslationUnit_Incomplete;
-    if (!task.precompiled.empty()) {
-      options |= CXTranslationUnit_ForSerialization;
-    }
+    if (!task.precompiled.empty()) options |= CXTranslationUnit_ForSerialization;
     CXTranslationUnit parsed = nullptr;
     clang_parseTranslationUnit2(index_.get(), task.source.c_str(), arguments.data(),
                                 static_cast<int>(arguments.size()), nullptr, 0, options, &parsed);
     const ClangUnit unit(parsed, &clang_disposeTranslationUnit);
     if (parsed == nullptr) {
       // If malloc fails rather than `new`, libclang gives up on the unit and leaks its memory.
-      if (memory_limit != 0 && memory_held() > memory_limit / 2) {
+      if (memory_limit != 0 && memory_held() > memory_limit / 2)
         status.outcome = UnitOutcome::out_of_memory;
-      }
       return status;
     }
     count_errors(parsed, status);
@@ -233,9 +215,7 @@ int optrace::index_worker_main(int count, char** arguments) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   try {
     std::string line;
-    if (!std::getline(std::cin, line)) {
-      return static_cast<int>(ExitStatus::failed);
-    }
+    if (!std::getline(std::cin, line)) return static_cast<int>(ExitStatus::failed);
     const WorkerSetup setup = parse_setup(line);
     // Before libclang installs its own signal handlers, which pass on what they don't recover from.
     limit_memory(setup.memory_limit);
@@ -243,9 +223,7 @@ int optrace::index_worker_main(int count, char** arguments) {
     while (std::getline(std::cin, line)) {
       const UnitStatus status = worker.run(parse_task(line));
       std::cout << to_line(status) << std::flush;
-      if (status.outcome == UnitOutcome::out_of_memory) {
-        return static_cast<int>(ExitStatus::failed);
-      }
+      if (status.outcome == UnitOutcome::out_of_memory) return static_cast<int>(ExitStatus::failed);
     }
     return static_cast<int>(ExitStatus::done);
   } catch (const std::exception& error) {

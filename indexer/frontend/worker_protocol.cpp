@@ -38,18 +38,14 @@ constexpr std::array<std::string_view, 4> kOutcomes = {"done", "not parsed", "no
 std::uint32_t parse_number(std::string_view text) {
   std::uint32_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    fail("no number", text);
-  }
+  if (error != std::errc() || end != text.data() + text.size()) fail("no number", text);
   return number;
 }
 
 template <typename Kind>
 Kind parse_kind(std::string_view text, Kind last) {
   const std::uint32_t number = parse_number(text);
-  if (number > static_cast<std::uint32_t>(last)) {
-    fail("unknown kind", text);
-  }
+  if (number > static_cast<std::uint32_t>(last)) fail("unknown kind", text);
   return static_cast<Kind>(number);
 }
 
@@ -77,9 +73,8 @@ std::string describe(UnitOutcome outcome) {
 
 std::string to_line(const WorkerSetup& setup) {
   json folders = json::array();
-  for (const auto& folder : setup.folders) {
+  for (const auto& folder : setup.folders)
     folders.push_back({{"folder", folder.folder}, {"name", folder.name}});
-  }
   return json{{"folders", folders},
               {"left_out", setup.left_out},
               {"memory_limit", setup.memory_limit}}
@@ -148,9 +143,8 @@ void append_function(const IndexContents::Function& function, std::string& text)
   const auto to = std::back_inserter(text);
   fmt::format_to(to, "F\t{}\t{}\t{}\t{}\t{}\n", function.symbol, function.file, function.line,
                  static_cast<int>(function.kind), function.result);
-  for (const auto& call : function.calls) {
+  for (const auto& call : function.calls)
     fmt::format_to(to, "C\t{}\t{}\t{}\n", call.callee, call.line, static_cast<int>(call.kind));
-  }
 }
 
 void append_registration(const IndexContents::Registration& registration, std::string& text) {
@@ -160,9 +154,8 @@ void append_registration(const IndexContents::Registration& registration, std::s
 }
 
 void append_inclusion(std::string_view path, std::string& text) {
-  if (path.find('\n') == std::string_view::npos) {
+  if (path.find('\n') == std::string_view::npos)
     fmt::format_to(std::back_inserter(text), "D\t{}\n", path);
-  }
 }
 
 UnitFindings parse_findings(std::string_view text) {
@@ -180,9 +173,7 @@ UnitFindings parse_findings(std::string_view text) {
       function.kind =
           parse_kind<DefinitionKind>(next_field(line, '\t'), DefinitionKind::enumeration);
       function.result = line;
-      if (!function.result.empty() && !parse_result_type(function.result)) {
-        fail("no type", whole);
-      }
+      if (!function.result.empty() && !parse_result_type(function.result)) fail("no type", whole);
       findings.functions.push_back(std::move(function));
     } else if (tag == "C" && !findings.functions.empty()) {
       IndexContents::Call call;
@@ -199,9 +190,7 @@ UnitFindings parse_findings(std::string_view text) {
       registration.function = word();
       registration.file = word();
       registration.line = parse_number(line);
-      if (registration.name.empty()) {
-        fail("no name", whole);
-      }
+      if (registration.name.empty()) fail("no name", whole);
       findings.registrations.push_back(std::move(registration));
     } else if (tag == "D") {
       findings.inclusions.emplace_back(line);

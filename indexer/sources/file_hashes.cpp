@@ -15,9 +15,7 @@ namespace {
 
 std::uint64_t read_and_hash(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) {
-    return 0;
-  }
+  if (file < 0) return 0;
   struct stat status{};
   std::string bytes;
   ssize_t size = -1;
@@ -26,9 +24,7 @@ std::uint64_t read_and_hash(const std::string& path) {
     size = ::read(file, bytes.data(), bytes.size());
   }
   ::close(file);
-  if (size != status.st_size) {
-    return 0;
-  }
+  if (size != status.st_size) return 0;
   return std::max<std::uint64_t>(XXH3_64bits(bytes.data(), bytes.size()), 1);
 }
 
@@ -50,9 +46,7 @@ std::uint64_t FileHashes::of(const std::string& path) {
     at->second = read_and_hash(path);
     std::error_code error;
     const auto written = std::filesystem::last_write_time(path, error);
-    if (error || written > since_) {
-      at->second = 0;
-    }
+    if (error || written > since_) at->second = 0;
   }
   return at->second;
 }
@@ -64,20 +58,16 @@ void FileHashes::trust(const std::string& path) {
 std::uint64_t FileHashes::of_all(const std::filesystem::path& path) {
   std::vector<std::string> files;
   std::error_code error;
-  if (std::filesystem::is_regular_file(path, error)) {
-    files.push_back(path.string());
-  }
+  if (std::filesystem::is_regular_file(path, error)) files.push_back(path.string());
   for (std::filesystem::recursive_directory_iterator at(path, error), end; !error && at != end;
        at.increment(error)) {
-    if (at->is_regular_file(error) && at->path().extension() != ".pyc") {
+    if (at->is_regular_file(error) && at->path().extension() != ".pyc")
       files.push_back(at->path().string());
-    }
   }
   std::sort(files.begin(), files.end());
   Digest digest;
-  for (const auto& file : files) {
+  for (const auto& file : files)
     digest.add(std::filesystem::path(file).lexically_relative(path).string()).add(of(file));
-  }
   return digest.value();
 }
 

@@ -34,9 +34,7 @@ void ProgressReporter::begin(const std::string& step) {
 }
 
 void ProgressReporter::update(std::size_t done, std::size_t total) {
-  if (total == 0) {
-    return;
-  }
+  if (total == 0) return;
   const auto now = Clock::now();
   const double seconds = std::chrono::duration<double>(now - started_).count();
   const double rate = seconds > 0 ? static_cast<double>(done) / seconds : 0;
@@ -54,9 +52,7 @@ void ProgressReporter::update(std::size_t done, std::size_t total) {
     }
     return;
   }
-  if (now - drawn_ < std::chrono::milliseconds(100) && done < total) {
-    return;
-  }
+  if (now - drawn_ < std::chrono::milliseconds(100) && done < total) return;
   drawn_ = now;
   constexpr std::size_t kWidth = 30;
   const std::size_t filled = done * kWidth / total;

@@ -101,9 +101,8 @@ PythonInstallation examine_python(const std::filesystem::path& python) {
   try {
     const auto answer = read_json_or_throw(read_file(answer_file).value_or(""));
     const auto& torch = answer.at("torch");
-    if (torch.is_null()) {
+    if (torch.is_null())
       throw Error(ExitStatus::usage, fmt::format("no torch in {}", python.string()), remedy);
-    }
     PythonInstallation found;
     found.has_yaml = answer.at("yaml").get<bool>();
     found.python = python;
@@ -117,9 +116,8 @@ PythonInstallation examine_python(const std::filesystem::path& python) {
     found.torch_version = version->version->substr(0, version->version->find('+'));
     found.git_version = version->git_version.value_or("");
     found.new_string_abi = torch.at("new_string_abi").get<bool>();
-    for (const auto& folder : torch.at("includes")) {
+    for (const auto& folder : torch.at("includes"))
       found.include_folders.emplace_back(folder.get<std::string>());
-    }
     return found;
   } catch (const nlohmann::json::exception& error) {
     throw Error(ExitStatus::usage,

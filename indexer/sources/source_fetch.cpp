@@ -40,13 +40,10 @@ std::string remote_url(const std::string& remote) {
   const auto has_scheme = [&](auto scheme) {
     return remote.starts_with(scheme) && remote.size() > scheme.size();
   };
-  if (std::any_of(kSchemes.begin(), kSchemes.end(), has_scheme)) {
-    return remote;
-  }
+  if (std::any_of(kSchemes.begin(), kSchemes.end(), has_scheme)) return remote;
   std::error_code error;
-  if (!remote.starts_with('-') && std::filesystem::is_directory(remote, error)) {
+  if (!remote.starts_with('-') && std::filesystem::is_directory(remote, error))
     return "file://" + std::filesystem::absolute(remote).lexically_normal().string();
-  }
   throw Error(ExitStatus::usage, fmt::format("'{}' is not a repository", remote),
               "Give a URL that begins with https://, http://, ssh://, git:// or file://, or an "
               "existing folder.");
@@ -68,9 +65,7 @@ class HalfFolder {
   }
   ~HalfFolder() {
     std::error_code ignored;
-    if (!half_.empty()) {
-      std::filesystem::remove_all(half_, ignored);
-    }
+    if (!half_.empty()) std::filesystem::remove_all(half_, ignored);
   }
   HalfFolder(const HalfFolder&) = delete;
   HalfFolder& operator=(const HalfFolder&) = delete;
@@ -128,16 +123,12 @@ class Git {
       status = child.wait();
     } catch (const Error& error) {
       ::close(output);
-      if (error.status() == ExitStatus::interrupted) {
-        throw;
-      }
+      if (error.status() == ExitStatus::interrupted) throw;
       throw Error(ExitStatus::usage, error.what(),
                   "The source is fetched with git: install it, or give a source tree to `optrace "
                   "source add`.");
     }
-    if (status != 0) {
-      fail(what, status, read_file(said).value_or(""));
-    }
+    if (status != 0) fail(what, status, read_file(said).value_or(""));
   }
 
  private:
@@ -154,9 +145,7 @@ class Git {
     }
     constexpr std::size_t kEnough = 600;
     said.erase(said.find_last_not_of(" \n") + 1);
-    if (said.size() > kEnough) {
-      said = "... " + said.substr(said.size() - kEnough);
-    }
+    if (said.size() > kEnough) said = "... " + said.substr(said.size() - kEnough);
     throw Error(
         ExitStatus::failed,
         fmt::format("{} from {} failed ({}): {}", what, url_, describe_wait_status(status), said),
@@ -175,9 +164,8 @@ std::filesystem::path own_source_folder(const std::string& torch_version) {
     return std::filesystem::path(value == nullptr ? "" : value);
   };
   const std::string name = "pytorch-" + torch_version;
-  if (const auto data = environment_folder("XDG_DATA_HOME"); data.is_absolute()) {
+  if (const auto data = environment_folder("XDG_DATA_HOME"); data.is_absolute())
     return data / "optrace/sources" / name;
-  }
   const auto home = environment_folder("HOME");
   if (home.empty()) {
     throw Error(ExitStatus::usage, "there is no folder for sources: HOME is not set",
@@ -199,11 +187,8 @@ std::string checked_out_commit(const std::filesystem::path& folder) {
     std::ifstream(git / "HEAD") >> head >> name;
     head = first_word(git / name);
     std::ifstream packed(git / "packed-refs");
-    for (std::string line; head.empty() && std::getline(packed, line);) {
-      if (line.ends_with(" " + name)) {
-        head = line.substr(0, line.find(' '));
-      }
-    }
+    for (std::string line; head.empty() && std::getline(packed, line);)
+      if (line.ends_with(" " + name)) head = line.substr(0, line.find(' '));
   }
   return is_commit(head) ? head : "";
 }
@@ -216,9 +201,7 @@ void fetch_source(const FetchOptions& options, ProgressReporter& progress) {
         "Give its source to `optrace source add`.");
   }
   const std::string url = remote_url(options.remote);
-  if (checked_out_commit(options.folder) == options.commit) {
-    return;
-  }
+  if (checked_out_commit(options.folder) == options.commit) return;
   std::error_code error;
   if (std::filesystem::exists(options.folder, error) &&
       !std::filesystem::is_empty(options.folder, error)) {

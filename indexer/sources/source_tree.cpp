@@ -53,16 +53,12 @@ bool contains(std::string_view text, std::string_view part) {
 }
 
 UnitGroup group_of(std::string_view name) {
-  if (name.ends_with(".cu")) {
-    return UnitGroup::cuda;
-  }
+  if (name.ends_with(".cu")) return UnitGroup::cuda;
   if (std::any_of(kLibraries.begin(), kLibraries.end(),
                   [&](auto folder) { return name.starts_with(folder); })) {
     return UnitGroup::csrc_libraries;
   }
-  if (name.starts_with("torch/csrc/")) {
-    return UnitGroup::csrc;
-  }
+  if (name.starts_with("torch/csrc/")) return UnitGroup::csrc;
   if (contains(name, "/native/cpu/") || contains(name, "/quantized/cpu/kernels/") ||
       contains(name, "/UfuncCPUKernel_")) {
     return UnitGroup::cpu_kernels;
@@ -74,9 +70,8 @@ UnitGroup group_of(std::string_view name) {
 
 SourceTree open_source_tree(const std::filesystem::path& folder) {
   std::error_code error;
-  if (!std::filesystem::is_directory(folder, error)) {
+  if (!std::filesystem::is_directory(folder, error))
     throw Error(ExitStatus::usage, fmt::format("no such folder: {}", folder.string()), kTreeRemedy);
-  }
   SourceTree tree;
   tree.folder = std::filesystem::canonical(folder, error);
   if (error) {
@@ -103,9 +98,7 @@ std::vector<SourceUnit> list_units(const std::filesystem::path& folder) {
     std::error_code error;
     for (std::filesystem::recursive_directory_iterator at(folder / root, error), end; at != end;
          at.increment(error)) {
-      if (!at->is_regular_file(error)) {
-        continue;
-      }
+      if (!at->is_regular_file(error)) continue;
       std::string name = at->path().lexically_relative(folder).generic_string();
       const bool left_out = std::any_of(kLeftOut.begin(), kLeftOut.end(),
                                         [&](auto part) { return contains(name, part); }) &&
@@ -169,9 +162,7 @@ std::vector<std::string> compiler_arguments(UnitGroup group, const SourceTree& t
   include("-isystem", stand_ins / "include");
   include("-isystem", python.torch_folder / "include");
   include("-isystem", python.torch_folder / "include/torch/csrc/api/include");
-  for (const auto& folder : python.include_folders) {
-    include("-isystem", folder);
-  }
+  for (const auto& folder : python.include_folders) include("-isystem", folder);
   return arguments;
 }
 

@@ -133,9 +133,7 @@ WorkFolder::WorkFolder(const std::filesystem::path& tree,
 }
 
 WorkFolder::~WorkFolder() {
-  if (lock_ >= 0) {
-    ::close(lock_);
-  }
+  if (lock_ >= 0) ::close(lock_);
 }
 
 bool WorkFolder::is_made(const std::string& name, std::uint64_t key) const {
@@ -154,9 +152,7 @@ void WorkFolder::forget_made(const std::string& name) const {
 
 bool WorkFolder::make_once(const std::string& name, std::uint64_t key,
                            const std::function<void(const std::filesystem::path&)>& make) const {
-  if (is_made(name, key)) {
-    return false;
-  }
+  if (is_made(name, key)) return false;
   forget_made(name);
   const std::filesystem::path made = path_ / name;
   const std::filesystem::path half = path_ / (name + ".half");

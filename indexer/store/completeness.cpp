@@ -81,10 +81,9 @@ constexpr auto kNamespaces = std::to_array<Namespace>({
 std::optional<std::string> class_of_special_member(std::string_view symbol) {
   const std::string key = names_only(symbol);
   constexpr std::string_view kStart = "_ZN";
-  for (const std::string_view member : {"C1E", "D1E", "aSE"}) {
+  for (const std::string_view member : {"C1E", "D1E", "aSE"})
     if (key.starts_with(kStart) && key.ends_with(member))
       return "_ZTIN" + key.substr(kStart.size(), key.size() - kStart.size() - member.size()) + "E";
-  }
   return std::nullopt;
 }
 

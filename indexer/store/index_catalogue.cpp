@@ -38,9 +38,7 @@ std::array<std::int64_t, 3> numbers_of(std::string_view version) {
   const char* const end = at + version.size();
   for (auto& number : numbers) {
     const auto [stop, error] = std::from_chars(at, end, number);
-    if (error != std::errc() || stop == end || *stop != '.') {
-      break;
-    }
+    if (error != std::errc() || stop == end || *stop != '.') break;
     at = stop + 1;
   }
   return numbers;
@@ -53,9 +51,8 @@ std::int64_t distance(std::string_view left, std::string_view right) {
   const auto one = numbers_of(left);
   const auto other = numbers_of(right);
   std::int64_t sum = 0;
-  for (std::size_t part = 0; part < one.size(); ++part) {
+  for (std::size_t part = 0; part < one.size(); ++part)
     sum += kWeights.at(part) * std::min<std::int64_t>(std::abs(one.at(part) - other.at(part)), 999);
-  }
   return sum;
 }
 
@@ -76,9 +73,8 @@ void list_folder(const std::filesystem::path& folder, bool own, bool projects,
        at.increment(error)) {
     const std::filesystem::path unpacked =
         is_packed_index(at->path()) ? at->path().stem() : at->path();
-    if (unpacked.extension() == kExtension && is_project(at->path()) == projects) {
+    if (unpacked.extension() == kExtension && is_project(at->path()) == projects)
       found.push_back({at->path(), own});
-    }
   }
   std::sort(found.begin() + first, found.end(),
             [](const auto& left, const auto& right) { return left.path < right.path; });
@@ -87,12 +83,9 @@ void list_folder(const std::filesystem::path& folder, bool own, bool projects,
 }  // namespace
 
 std::filesystem::path own_index_folder() {
-  if (const auto folder = environment_folder("OPTRACE_INDEX_DIR"); !folder.empty()) {
-    return folder;
-  }
-  if (const auto folder = environment_folder("XDG_DATA_HOME"); folder.is_absolute()) {
+  if (const auto folder = environment_folder("OPTRACE_INDEX_DIR"); !folder.empty()) return folder;
+  if (const auto folder = environment_folder("XDG_DATA_HOME"); folder.is_absolute())
     return folder / "optrace/indexes";
-  }
   const auto home = environment_folder("HOME");
   return home.empty() ? home : home / ".local/share/optrace/indexes";
 }
@@ -118,9 +111,8 @@ void open_or_warn(const CataloguedIndex& candidate, std::vector<std::string>* wa
   try {
     take(candidate.open());
   } catch (const Error& error) {
-    if (warnings != nullptr) {
+    if (warnings != nullptr)
       warnings->push_back(fmt::format("{} {}", error.what(), error.remedy()));
-    }
   }
 }
 
@@ -147,9 +139,7 @@ Index CataloguedIndex::open() const {
 
 std::vector<CataloguedIndex> list_indexes() {
   std::vector<CataloguedIndex> found;
-  if (const auto own = own_index_folder(); !own.empty()) {
-    list_folder(own, true, false, found);
-  }
+  if (const auto own = own_index_folder(); !own.empty()) list_folder(own, true, false, found);
   list_folder(data_folder() / "indexes", false, false, found);
   return found;
 }
@@ -199,17 +189,14 @@ std::optional<Index> find_base_index(std::string_view torch_version) {
 
 std::vector<CataloguedIndex> list_project_indexes() {
   std::vector<CataloguedIndex> found;
-  if (const auto own = own_index_folder(); !own.empty()) {
-    list_folder(own, true, true, found);
-  }
+  if (const auto own = own_index_folder(); !own.empty()) list_folder(own, true, true, found);
   return found;
 }
 
 std::vector<Index> find_project_indexes(std::vector<std::string>* warnings) {
   std::vector<Index> found;
-  for (const auto& candidate : list_project_indexes()) {
+  for (const auto& candidate : list_project_indexes())
     open_or_warn(candidate, warnings, [&](Index index) { found.push_back(std::move(index)); });
-  }
   return found;
 }
 

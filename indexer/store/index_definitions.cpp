@@ -48,21 +48,15 @@ bool may_be_in(std::string_view library, std::string_view file) {
 /// in each symbol that contains it, until `visit` returns false.
 template <typename Visit>
 void each_place_of(std::string_view part, std::string_view names, const Visit& visit) {
-  if (part.find('\0') != std::string_view::npos) {
-    return;
-  }
+  if (part.find('\0') != std::string_view::npos) return;
   std::size_t at = 0;
   while (at < names.size()) {
     // memmem, not find: find searches for the first letter, which is a digit in most names.
     const void* hit = ::memmem(names.data() + at, names.size() - at, part.data(), part.size());
-    if (hit == nullptr) {
-      return;
-    }
+    if (hit == nullptr) return;
     const auto offset = static_cast<std::size_t>(static_cast<const char*>(hit) - names.data());
     const std::size_t end = std::min(names.find('\0', offset), names.size() - 1);
-    if (!visit(offset, names.substr(0, end))) {
-      return;
-    }
+    if (!visit(offset, names.substr(0, end))) return;
     at = end + 1;
   }
 }
@@ -72,9 +66,7 @@ void each_place_of(std::string_view part, std::string_view names, const Visit& v
 std::pair<std::uint32_t, std::uint32_t> Index::State::definitions_of(
     std::string_view canonical_symbol) const {
   const auto wanted = sections.rank_of(kSymbols, canonical_symbol);
-  if (!wanted) {
-    return {0, 0};
-  }
+  if (!wanted) return {0, 0};
   return sections.equal_range(SectionKind::definition_symbols, *wanted);
 }
 
@@ -86,12 +78,8 @@ std::optional<std::uint32_t> Index::State::choose_definition(std::string_view ca
     const std::string key = function_key(canonical_symbol);
     std::tie(first, end) = key == canonical_symbol ? std::pair(0U, 0U) : definitions_of(key);
   }
-  if (first == end) {
-    return std::nullopt;
-  }
-  if (end - first == 1) {
-    return first;
-  }
+  if (first == end) return std::nullopt;
+  if (end - first == 1) return first;
   // The general definition of a template may do nothing because the specializations do the work.
   const std::string_view key = symbol(sections.number(SectionKind::definition_symbols, first));
   const bool is_template = template_key(key) == key;
@@ -111,11 +99,8 @@ std::optional<std::uint32_t> Index::State::choose_definition(std::string_view ca
                       !library.empty() && may_be_in(library, path));
   };
   std::uint32_t chosen = first;
-  for (std::uint32_t rank = first + 1; rank < end; ++rank) {
-    if (fitness(rank) > fitness(chosen)) {
-      chosen = rank;
-    }
-  }
+  for (std::uint32_t rank = first + 1; rank < end; ++rank)
+    if (fitness(rank) > fitness(chosen)) chosen = rank;
   return chosen;
 }
 
@@ -154,9 +139,7 @@ CallSite Index::State::call(std::uint32_t index, const Definition& caller) const
 std::uint32_t Index::State::caller_of(std::uint32_t call) const {
   const std::uint64_t next = sections.upper_bound(SectionKind::definition_calls,
                                                   sections.count<DefinitionRow>() + 1U, call);
-  if (next == 0) {
-    sections.fail("corrupt: a call has no function");
-  }
+  if (next == 0) sections.fail("corrupt: a call has no function");
   return static_cast<std::uint32_t>(next - 1);
 }
 
@@ -178,9 +161,7 @@ std::optional<Definition> Index::find_definition(std::string_view canonical_symb
 std::vector<Definition> Index::find_definitions(std::string_view canonical_symbol) const {
   std::vector<Definition> found;
   const auto [first, end] = state_->definitions_of(canonical_symbol);
-  for (std::uint32_t rank = first; rank < end; ++rank) {
-    found.push_back(state_->definition(rank));
-  }
+  for (std::uint32_t rank = first; rank < end; ++rank) found.push_back(state_->definition(rank));
   return found;
 }
 
@@ -208,9 +189,7 @@ std::vector<CallSite> Index::calls_of(std::string_view canonical_symbol,
        outer = enclosing_function(*outer)) {
     rank = state_->choose_definition(*outer, source_file, library);
   }
-  if (!rank) {
-    return {};
-  }
+  if (!rank) return {};
   return state_->calls(*rank, state_->definition(*rank));
 }
 
@@ -221,9 +200,7 @@ std::vector<Definition> Index::find_definitions_with(std::string_view part,
   each_place_of(part, state_->all_symbols(), [&](std::size_t offset, std::string_view) {
     auto [first, end] =
         sections.equal_range(SectionKind::definition_symbols, sections.rank_at(kSymbols, offset));
-    for (; first < end && found.size() < limit; ++first) {
-      found.push_back(state_->definition(first));
-    }
+    for (; first < end && found.size() < limit; ++first) found.push_back(state_->definition(first));
     return found.size() < limit;
   });
   return found;
@@ -252,9 +229,7 @@ std::vector<Caller> Index::callers_of(std::string_view canonical_symbol) const {
   std::vector<Caller> callers;
   const auto exact = sections.rank_of(kSymbols, canonical_symbol);
   const auto key = sections.rank_of(kSymbols, function_key(canonical_symbol));
-  if (!exact && !key) {
-    return callers;
-  }
+  if (!exact && !key) return callers;
   const std::uint32_t wanted = exact ? *exact : *key;
   const std::uint32_t also_wanted = key ? *key : *exact;
   // A scan of all call sites: 4 MB take a millisecond; an inverse table would need as much space

@@ -52,9 +52,7 @@ class IndexSections {
   template <typename Number = std::uint32_t>
   Number number(SectionKind kind, std::uint64_t index) const {
     const Part& part = parts_[static_cast<std::size_t>(kind)];
-    if (index >= part.size / sizeof(Number)) {
-      fail("corrupt: a number lies outside its section");
-    }
+    if (index >= part.size / sizeof(Number)) fail("corrupt: a number lies outside its section");
     Number value{};
     std::memcpy(&value, data(part.offset + index * sizeof(Number), sizeof(Number)).data(),
                 sizeof(Number));

@@ -23,9 +23,7 @@ struct Index::State {
         result_texts(sections.all_terminated(SectionKind::result_types)) {}
 
   std::string_view file_name(std::uint32_t number) const {
-    if (number >= file_names.size()) {
-      sections.fail("corrupt: an entry has no file");
-    }
+    if (number >= file_names.size()) sections.fail("corrupt: an entry has no file");
     return file_names[number];
   }
 
@@ -41,9 +39,7 @@ struct Index::State {
   // Returns an enumerator that was read, in the range 0 ... `last`.
   template <typename Kind>
   Kind checked(Kind kind, Kind last) const {
-    if (kind > last) {
-      sections.fail("corrupt: an entry has an unknown kind");
-    }
+    if (kind > last) sections.fail("corrupt: an entry has an unknown kind");
     return kind;
   }
 
@@ -98,12 +94,9 @@ void Index::State::each_definition(const Visit& visit) const {
   const auto count = sections.count<index_format::DefinitionRow>();
   for (std::uint32_t rank = 0; rank < count; ++rank) {
     const std::uint32_t wanted = sections.number(SectionKind::definition_symbols, rank);
-    if (wanted < current) {
-      sections.fail("corrupt: definitions are out of order");
-    }
-    for (; current < wanted; ++current) {
+    if (wanted < current) sections.fail("corrupt: definitions are out of order");
+    for (; current < wanted; ++current)
       offset += sections.terminated(SectionKind::symbols, offset).size() + 1;
-    }
     visit(rank, definition(rank, sections.terminated(SectionKind::symbols, offset)));
   }
 }

@@ -85,9 +85,7 @@ std::string_view Index::State::facts(std::uint32_t rank) const {
 
 std::optional<OpEntry> Index::find_op(std::string_view unambiguous_name) const {
   const auto rank = state_->sections.rank_of(kOps, unambiguous_name);
-  if (!rank) {
-    return std::nullopt;
-  }
+  if (!rank) return std::nullopt;
   return state_->op(state_->sections.name_offset(kOps, *rank), *rank);
 }
 
@@ -103,13 +101,9 @@ std::vector<OpEntry> Index::ops() const {
 
 OpFacts Index::facts_of(const OpEntry& op) const {
   const auto rank = state_->sections.rank_of(kOps, op.unambiguous_name);
-  if (!rank) {
-    return {};
-  }
+  if (!rank) return {};
   const auto text = state_->facts(*rank);
-  if (text.empty()) {
-    return {};
-  }
+  if (text.empty()) return {};
   try {
     return parse_op_facts(text);
   } catch (const Error& error) {
@@ -130,9 +124,7 @@ std::vector<Registration> Index::registrations_of(std::string_view name) const {
   std::vector<Registration> found;
   if (const auto rank = state_->sections.rank_of(kRegistrationTexts, name)) {
     auto [first, end] = state_->sections.equal_range(SectionKind::registration_names, *rank);
-    for (; first < end; ++first) {
-      found.push_back(state_->registration(first));
-    }
+    for (; first < end; ++first) found.push_back(state_->registration(first));
   }
   return found;
 }
@@ -141,9 +133,7 @@ std::vector<Registration> Index::registrations() const {
   std::vector<Registration> all;
   const auto count = state_->sections.count<RegistrationRow>();
   all.reserve(count);
-  for (std::uint32_t rank = 0; rank < count; ++rank) {
-    all.push_back(state_->registration(rank));
-  }
+  for (std::uint32_t rank = 0; rank < count; ++rank) all.push_back(state_->registration(rank));
   return all;
 }
 
@@ -167,21 +157,16 @@ PythonName Index::State::python_name(std::uint64_t offset, std::uint32_t rank) c
   found.name = sections.terminated(SectionKind::python_names, offset);
   found.target = sections.terminated(SectionKind::python_names, offset + found.name.size() + 1);
   const auto row = sections.row<PythonNameRow>(rank);
-  if (std::string_view("mcfba").find(row.kind) == std::string_view::npos) {
+  if (std::string_view("mcfba").find(row.kind) == std::string_view::npos)
     sections.fail("corrupt: an entry has an unknown kind");
-  }
   found.kind = static_cast<PythonKind>(row.kind);
-  if (row.file != 0) {
-    found.location = {file_name(row.file - 1), row.line, {}};
-  }
+  if (row.file != 0) found.location = {file_name(row.file - 1), row.line, {}};
   return found;
 }
 
 std::optional<PythonName> Index::find_python_name(std::string_view name) const {
   const auto rank = state_->sections.rank_of(kPythonNames, name);
-  if (!rank) {
-    return std::nullopt;
-  }
+  if (!rank) return std::nullopt;
   return state_->python_name(state_->sections.name_offset(kPythonNames, *rank), *rank);
 }
 

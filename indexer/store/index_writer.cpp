@@ -100,9 +100,8 @@ std::vector<std::string> sorted_unique(std::vector<std::string> names) {
 class Numbers {
  public:
   explicit Numbers(const std::vector<std::string>& names) {
-    for (std::size_t number = 0; number < names.size(); ++number) {
+    for (std::size_t number = 0; number < names.size(); ++number)
       by_name_.emplace(names[number], static_cast<std::uint32_t>(number));
-    }
   }
   std::uint32_t operator[](std::string_view name) const { return by_name_.at(name); }
 
@@ -228,23 +227,16 @@ Tables::Tables(const IndexContents& contents) {
     files.push_back(function.file);
     symbols.push_back(function.symbol);
     if (!function.result.empty()) result_types.push_back(function.result);
-    for (const auto& call : function.calls) {
-      symbols.push_back(call.callee);
-    }
+    for (const auto& call : function.calls) symbols.push_back(call.callee);
   }
   for (const auto& registration : contents.registrations) {
     files.push_back(registration.file);
     registration_texts.push_back(registration.name);
     registration_texts.push_back(registration.key);
-    if (!registration.function.empty()) {
-      symbols.push_back(registration.function);
-    }
+    if (!registration.function.empty()) symbols.push_back(registration.function);
   }
-  for (const auto& name : contents.python_names) {
-    if (!name.file.empty()) {
-      files.push_back(name.file);
-    }
-  }
+  for (const auto& name : contents.python_names)
+    if (!name.file.empty()) files.push_back(name.file);
   for (const auto& anchor : contents.anchors) files.push_back(anchor.file);
   files = sorted_unique(std::move(files));
   symbols = sorted_unique(std::move(symbols));

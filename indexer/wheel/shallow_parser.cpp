@@ -227,11 +227,10 @@ class Parser {
         made.name = token(at).text;
     for (++at; at < at_; ++at) {
       const std::string_view text = token(at).text;
-      if (text == "public" || text == "private" || text == "protected" || text == "virtual") {
+      if (text == "public" || text == "private" || text == "protected" || text == "virtual")
         made.bases.emplace_back();
-      } else if (!made.bases.empty() && text != ",") {
+      else if (!made.bases.empty() && text != ",")
         made.bases.back() += text;
-      }
     }
     const bool named = !made.name.empty();
     scope_.push_back(made.name);

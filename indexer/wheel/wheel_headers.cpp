@@ -118,10 +118,9 @@ WheelHeaders read_wheel_headers(const PythonInstallation& python, const WorkFold
   for (const HeaderUnit& unit : kHeaderUnits) {
     std::string text;
     for (const UnitGroup group : unit.headers) text += precompiled_text(group);
-    for (const std::string& header : installed) {
+    for (const std::string& header : installed)
       if (unit_of(header) == unit.name)
         text += fmt::format("#include <{}>\n", installed_path(header));
-    }
     const std::filesystem::path file = work.path() / fmt::format("headers-{}.cpp", unit.name);
     write_file(file, text);
     wanted.units.push_back({file, fmt::format("headers of {}", unit.name), wanted.groups.size()});

@@ -268,11 +268,10 @@ class DynamicSymbols {
   std::uint64_t symbol_count() const {
     const std::uint64_t most = segment_bytes(symbols_).size() / sizeof(Elf64_Sym);
     std::uint64_t count = 0;
-    if (hash_ != 0) {
+    if (hash_ != 0)
       count = at<Elf64_Word>(hash_ + sizeof(Elf64_Word)).value_or(0);
-    } else if (gnu_hash_ != 0) {
+    else if (gnu_hash_ != 0)
       count = at<Elf64_Word>(gnu_hash_ + sizeof(Elf64_Word)).value_or(0);
-    }
     if (count > most) fail("its symbol table lies outside the file");
     return count;
   }

@@ -40,13 +40,12 @@ class JumpFinder {
       }
       const std::uint64_t next = at + instruction.length;
       const bool is_jump = instruction.mnemonic == ZYDIS_MNEMONIC_JMP;
-      if (instruction.raw.imm[0].is_relative != 0 && instruction.mnemonic != ZYDIS_MNEMONIC_CALL) {
+      if (instruction.raw.imm[0].is_relative != 0 && instruction.mnemonic != ZYDIS_MNEMONIC_CALL)
         direct(at, next + static_cast<std::uint64_t>(instruction.raw.imm[0].value.s));
-      } else if (is_jump && instruction.raw.modrm.mod == 0 && instruction.raw.modrm.rm == 5) {
+      else if (is_jump && instruction.raw.modrm.mod == 0 && instruction.raw.modrm.rm == 5)
         through_slot(at, next + static_cast<std::uint64_t>(instruction.raw.disp.value));
-      } else if (is_jump && may_leave(at)) {
+      else if (is_jump && may_leave(at))
         result_.jumps_indirectly = true;
-      }
       at = next;
       code = code.subspan(instruction.length);
     }
@@ -78,21 +77,19 @@ class JumpFinder {
       }
       return;
     }
-    if (const auto slot = slot_of_stub(module_, target)) {
+    if (const auto slot = slot_of_stub(module_, target))
       through_slot(at, *slot);
-    } else if (piece && piece->address == target && may_leave(at)) {
+    else if (piece && piece->address == target && may_leave(at))
       result_.tail_calls.push_back(target);
-    }
   }
 
   void through_slot(std::uint64_t at, std::uint64_t slot) {
     if (!may_leave(at)) return;
     const std::string_view name = module_.dynamic_symbol_of_slot(slot);
-    if (name.empty()) {
+    if (name.empty())
       result_.jumps_indirectly = true;
-    } else {
+    else
       result_.named_tail_calls.push_back(name);
-    }
   }
 
   const ModuleSymbols& module_;

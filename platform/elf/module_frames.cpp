@@ -54,11 +54,10 @@ std::optional<Cie> parse_cie(FrameReader reader) {
   cie.has_augmentation = !augmentation.empty();
   cie.code_alignment = reader.uleb();
   reader.uleb();  // data alignment: signed, but of the same length as an unsigned one
-  if (version == 1) {
+  if (version == 1)
     reader.fixed<std::uint8_t>();  // return address register
-  } else {
+  else
     reader.uleb();
-  }
   if (cie.has_augmentation && (augmentation[0] != 'z' ||
                                !read_augmentation(std::string_view(augmentation).substr(1),
                                                   FrameReader(reader.take(reader.uleb())), cie))) {
@@ -104,11 +103,10 @@ std::size_t ModuleSymbols::fdes_up_to(std::uint64_t address) const {
   std::size_t high = fde_count();
   while (low < high) {
     const std::size_t middle = low + (high - low) / 2;
-    if (fde_start(middle) <= address) {
+    if (fde_start(middle) <= address)
       low = middle + 1;
-    } else {
+    else
       high = middle;
-    }
   }
   return low;
 }

@@ -67,9 +67,8 @@ void ModuleSymbols::fail(const char* reason) const {
 
 void ModuleSymbols::HeaderReader::read_program_headers() {
   const auto header = read_at<Elf64_Ehdr>(module_.file_.part(0, sizeof(Elf64_Ehdr)), 0);
-  if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) {
+  if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0)
     module_.fail("it is not an ELF file");
-  }
   header_ = *header;
   const bool wide_little =
       header_.e_ident[EI_CLASS] == ELFCLASS64 && header_.e_ident[EI_DATA] == ELFDATA2LSB;
@@ -80,9 +79,8 @@ void ModuleSymbols::HeaderReader::read_program_headers() {
                     processor_name(header_.e_machine)),
         "optrace traces x86-64 processes; choose a Python whose torch is built for x86-64.");
   }
-  if (header_.e_phnum == 0 || header_.e_phentsize != sizeof(Elf64_Phdr)) {
+  if (header_.e_phnum == 0 || header_.e_phentsize != sizeof(Elf64_Phdr))
     module_.fail("it has no program headers");
-  }
   std::vector<Elf64_Phdr> others;
   for (std::uint64_t i = 0; i < header_.e_phnum; ++i) {
     const auto entry = read_at<Elf64_Phdr>(
@@ -106,9 +104,8 @@ void ModuleSymbols::HeaderReader::read_program_headers() {
 
 void ModuleSymbols::HeaderReader::add_segment(const Elf64_Phdr& entry) {
   const auto content = module_.file_.reserve(entry.p_offset, entry.p_filesz);
-  if (content.size() != entry.p_filesz || entry.p_vaddr + entry.p_filesz < entry.p_vaddr) {
+  if (content.size() != entry.p_filesz || entry.p_vaddr + entry.p_filesz < entry.p_vaddr)
     module_.fail("it is truncated: a segment lies outside the file");
-  }
   // The time to search the code must be linear in the file's size.
   segment_bytes_ += entry.p_filesz;
   if (segment_bytes_ > 2 * module_.file_.size()) module_.fail("its segments overlap");
@@ -123,9 +120,8 @@ void ModuleSymbols::HeaderReader::set_base() {
   if (module_.executable_.empty()) return;
   module_.base_ = module_.executable_.front().first;
   const auto& last = module_.executable_.back();
-  if (last.first + last.second.size() - module_.base_ > std::numeric_limits<std::uint32_t>::max()) {
+  if (last.first + last.second.size() - module_.base_ > std::numeric_limits<std::uint32_t>::max())
     module_.fail("its code spans more than 4 GiB");
-  }
 }
 
 bool ModuleSymbols::HeaderReader::tables_fit(std::uint64_t size) {
@@ -146,9 +142,8 @@ void ModuleSymbols::HeaderReader::read_notes(std::span<const std::byte> notes) {
     const auto content = part_of(notes, content_at, note->n_descsz);
     if (note->n_type == NT_GNU_BUILD_ID && owner.size() == 4 &&
         std::memcmp(owner.data(), "GNU", 4) == 0 && content.size() <= kMaxBuildIdLength) {
-      for (const std::byte byte : content) {
+      for (const std::byte byte : content)
         module_.build_id_ += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
-      }
     }
     if (end > notes.size()) return;
     notes = notes.subspan(end);
@@ -184,9 +179,8 @@ void ModuleSymbols::HeaderReader::read_sections() {
         (section->sh_type == SHT_DYNSYM && (!chosen || chosen->sh_type != SHT_SYMTAB))) {
       chosen = section;
     }
-    if (section->sh_type == SHT_NOTE && tables_fit(section->sh_size)) {
+    if (section->sh_type == SHT_NOTE && tables_fit(section->sh_size))
       read_notes(part_of_section(*section));
-    }
     if (section->sh_type == SHT_RELA) add_relocations(*section);
   }
   if (chosen) read_symbol_table(*chosen);
@@ -213,14 +207,12 @@ void ModuleSymbols::HeaderReader::add_relocations(const Elf64_Shdr& section) {
 
 void ModuleSymbols::HeaderReader::read_symbol_table(const Elf64_Shdr& section) {
   const auto strings = section_at(section.sh_link);
-  if (section.sh_entsize != sizeof(Elf64_Sym) || !strings || strings->sh_type != SHT_STRTAB) {
+  if (section.sh_entsize != sizeof(Elf64_Sym) || !strings || strings->sh_type != SHT_STRTAB)
     module_.fail("its symbol table is malformed");
-  }
   module_.symbols_ = part_of_section(section);
   module_.names_ = part_of_section(*strings);
-  if (module_.symbols_.size() != section.sh_size || module_.names_.size() != strings->sh_size) {
+  if (module_.symbols_.size() != section.sh_size || module_.names_.size() != strings->sh_size)
     module_.fail("it is truncated: its symbol table lies outside the file");
-  }
   module_.symbol_count_ = module_.symbols_.size() / sizeof(Elf64_Sym);
   if (module_.symbol_count_ >= std::numeric_limits<std::uint32_t>::max())
     module_.fail("it has too many symbols");

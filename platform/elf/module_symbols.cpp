@@ -97,9 +97,8 @@ ModuleSymbols::Table ModuleSymbols::collect_functions() const {
                       entry.size == 0, entry.binding == STB_LOCAL, !text.ends_with('_'), text);
   };
   std::size_t distinct = 0;
-  for (std::size_t i = 0; i < keys.size(); ++i) {
+  for (std::size_t i = 0; i < keys.size(); ++i)
     distinct += i == 0 || keys[i] >> 32 != keys[i - 1] >> 32 ? 1U : 0U;
-  }
   result.starts.reserve(distinct);
   result.sizes.reserve(distinct);
   result.symbols.reserve(distinct);
@@ -120,11 +119,10 @@ ModuleSymbols::Table ModuleSymbols::collect_functions() const {
     std::uint64_t size = code(entry.value, entry.size).size();
     if (size == 0) {
       const auto fde = fde_at(entry.value);
-      if (fde && fde->address == entry.value) {
+      if (fde && fde->address == entry.value)
         size = code(entry.value, fde->size).size();
-      } else if (end < keys.size()) {
+      else if (end < keys.size())
         size = code(entry.value, (keys[end] >> 32) - (keys[i] >> 32)).size();
-      }
     }
     result.starts.push_back(static_cast<std::uint32_t>(best >> 32));
     result.sizes.push_back(static_cast<std::uint32_t>(size));
@@ -151,9 +149,8 @@ std::optional<std::pair<std::uint64_t, std::string_view>> ModuleSymbols::callabl
 }
 
 std::optional<std::size_t> ModuleSymbols::position_of(std::uint64_t address) const {
-  if (address < base_ || address - base_ > std::numeric_limits<std::uint32_t>::max()) {
+  if (address < base_ || address - base_ > std::numeric_limits<std::uint32_t>::max())
     return std::nullopt;
-  }
   const auto offset = static_cast<std::uint32_t>(address - base_);
   const auto after = std::ranges::upper_bound(table().starts, offset);
   // Assembly may define function symbols inside a larger function: look a few entries back for it.
@@ -169,9 +166,8 @@ std::optional<std::size_t> ModuleSymbols::position_of(std::uint64_t address) con
 std::optional<NativeFunction> ModuleSymbols::find_piece(std::uint64_t address) const {
   if (const auto position = position_of(address)) return function(*position);
   if (code(address, 1).empty()) return std::nullopt;
-  if (const auto fde = fde_at(address)) {
+  if (const auto fde = fde_at(address))
     return NativeFunction{fde->address, fde->size, {}, true, false};
-  }
   return std::nullopt;
 }
 
@@ -208,9 +204,8 @@ std::optional<NativeFunction> ModuleSymbols::parent_of_cold(const NativeFunction
     const Symbol named = symbol(*entry & 0xFFFFFFFF);
     const auto candidate = find_piece(named.value);
     if (name(named) != *parent_name || !candidate || candidate->address != named.value) continue;
-    if (!parent || (candidate->local && source_file(*candidate) == source_file(part))) {
+    if (!parent || (candidate->local && source_file(*candidate) == source_file(part)))
       parent = candidate;
-    }
   }
   if (parent) cold_parents_[part.address] = parent->address;
   return parent;
@@ -220,9 +215,8 @@ bool ModuleSymbols::is_cold_part(const NativeFunction& part, const NativeFunctio
   const auto parent_name = part.local ? cold_parent_name(part.symbol) : std::nullopt;
   if (!parent_name || parent_name->size() != function.symbol.size()) return false;
   const auto differ = std::ranges::mismatch(*parent_name, function.symbol);
-  if (differ.in1 == parent_name->end()) {
+  if (differ.in1 == parent_name->end())
     return !function.local || source_file(part) == source_file(function);
-  }
   // If one constructor implements both variants (C1, C2), the part may be named after either. The
   // same holds for destructors (D1, D2).
   const bool variant =
@@ -248,11 +242,9 @@ std::vector<std::string_view> ModuleSymbols::needed() const {
     if (!entry || entry->d_tag == DT_NULL) break;
     if (entry->d_tag == DT_NEEDED) offsets.push_back(entry->d_un.d_val);
     if (entry->d_tag == DT_STRTAB) {
-      for (const Segment& segment : segments_) {
-        if (entry->d_un.d_ptr - segment.address < segment.bytes.size()) {
+      for (const Segment& segment : segments_)
+        if (entry->d_un.d_ptr - segment.address < segment.bytes.size())
           texts = segment.bytes.subspan(entry->d_un.d_ptr - segment.address);
-        }
-      }
     }
   }
   std::vector<std::string_view> names;
@@ -332,9 +324,8 @@ std::optional<std::uint64_t> ModuleSymbols::last_start(std::uint64_t address) co
         std::ranges::upper_bound(starts, static_cast<std::uint32_t>(address - base_));
     if (after != starts.begin()) last = base_ + *std::prev(after);
   }
-  if (const std::size_t behind = fdes_up_to(address); behind > 0) {
+  if (const std::size_t behind = fdes_up_to(address); behind > 0)
     last = std::max(last.value_or(0), fde_start(behind - 1));
-  }
   return last;
 }
 

@@ -114,9 +114,8 @@ class ModuleSymbols {
   void for_each_name_at(std::span<const std::uint64_t> addresses, Visit visit) const {
     for (std::size_t index = 0; index < symbol_count_; ++index) {
       const Symbol entry = symbol(index);
-      if (std::ranges::binary_search(addresses, entry.value) && is_function(entry)) {
+      if (std::ranges::binary_search(addresses, entry.value) && is_function(entry))
         visit(entry.value, name(entry));
-      }
     }
   }
 
@@ -124,9 +123,8 @@ class ModuleSymbols {
   /// `.cold` part, aliases included, in the file's order.
   template <typename Visit>
   void for_each_name(Visit visit) const {
-    for (std::size_t symbol = 0; symbol < symbol_count_; ++symbol) {
+    for (std::size_t symbol = 0; symbol < symbol_count_; ++symbol)
       if (const auto named = callable(symbol)) visit(named->first, named->second);
-    }
   }
 
   /// Calls `visit(NativeFunction)` for each named function and each `.cold` part, aliases included,

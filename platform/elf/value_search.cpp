@@ -99,11 +99,10 @@ void ValueSearch::follow(std::uint64_t call, const Values& wanted) {
       for (std::size_t i = 0; i < kArguments; ++i)
         earlier.at(i) = before(*decoded, values.at(i), change);
       if (earlier[kLineArgument].kind == Value::Kind::unknown) return;
-      if (std::ranges::none_of(earlier, &Value::searched)) {
+      if (std::ranges::none_of(earlier, &Value::searched))
         found_.insert(earlier);
-      } else if (seen_.insert({origin, earlier}).second) {
+      else if (seen_.insert({origin, earlier}).second)
         open.emplace_back(origin, earlier);
-      }
     });
     // At the function's entry, or where no jump to this place is known, the rest is unknown.
     if (!continues) add_known(values);

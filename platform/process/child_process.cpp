@@ -29,17 +29,15 @@ std::vector<std::string> merged_environment(
     std::string& text = merged.emplace_back(*entry);
     for (std::size_t i = 0; i < changes.size(); ++i) {
       const auto& [name, value] = changes[i];
-      if (!text.starts_with(name) || !std::string_view(text).substr(name.size()).starts_with('=')) {
+      if (!text.starts_with(name) || !std::string_view(text).substr(name.size()).starts_with('='))
         continue;
-      }
       text.resize(name.size() + 1);
       text += value;
       done[i] = true;
     }
   }
-  for (std::size_t i = 0; i < changes.size(); ++i) {
+  for (std::size_t i = 0; i < changes.size(); ++i)
     if (!done[i]) merged.emplace_back(changes[i].first).append("=").append(changes[i].second);
-  }
   return merged;
 }
 
@@ -199,17 +197,15 @@ bool ChildProcess::ended(int flags) {
 }
 
 int ChildProcess::wait() {
-  while (!status_) {
+  while (!status_)
     if (!ended(0)) InterruptGuard::throw_if_interrupted();
-  }
   return *status_;
 }
 
 std::optional<int> ChildProcess::wait_for(std::chrono::milliseconds limit) {
   const auto end = std::chrono::steady_clock::now() + limit;
-  while (!ended(WNOHANG) && std::chrono::steady_clock::now() < end) {
+  while (!ended(WNOHANG) && std::chrono::steady_clock::now() < end)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
   return status_;
 }
 
@@ -225,12 +221,11 @@ std::string shell_word(std::string_view word) {
   if (!word.empty() && word.find_first_not_of(kPlain) == std::string_view::npos)
     return std::string(word);
   std::string result = "'";
-  for (const char character : word) {
+  for (const char character : word)
     if (character == '\'')
       result += "'\\''";
     else
       result += character;
-  }
   return result + "'";
 }
 

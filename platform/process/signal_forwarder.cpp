@@ -56,9 +56,8 @@ int SignalForwarder::take_end_request() noexcept {
 void SignalForwarder::forward_to(pid_t process) noexcept {
   receiver = process;
   if (process <= 0) return;
-  for (int signal = 1; signal < kMaxSignals; ++signal) {
+  for (int signal = 1; signal < kMaxSignals; ++signal)
     if (waiting[signal].exchange(false)) ::kill(process, signal);
-  }
 }
 
 }  // namespace optrace

@@ -15,11 +15,10 @@ std::string joined(const Parts& parts, std::string_view between) {
   for (const auto& part : parts) {
     if (!first) text += between;
     first = false;
-    if constexpr (std::is_arithmetic_v<std::ranges::range_value_t<Parts>>) {
+    if constexpr (std::is_arithmetic_v<std::ranges::range_value_t<Parts>>)
       text += std::to_string(part);
-    } else {
+    else
       text += part;
-    }
   }
   return text;
 }

@@ -15,12 +15,11 @@ Json with_valid_utf8(const Json& value) {
   if (value.is_string()) return valid_utf8(value.template get_ref<const std::string&>());
   if (!value.is_structured()) return value;
   Json valid = value.is_array() ? Json::array() : Json::object();
-  for (const auto& [key, content] : value.items()) {
+  for (const auto& [key, content] : value.items())
     if (value.is_array())
       valid.push_back(with_valid_utf8(content));
     else
       valid.emplace(valid_utf8(key), with_valid_utf8(content));
-  }
   return valid;
 }
 

@@ -201,13 +201,12 @@ std::string printable_json(std::string_view json) {
       continue;
     }
     // JSON has escaped the characters below 0x7F that need it, and white space is between values.
-    if (!next || next->character < 0x7F || !is_harmful(next->character)) {
+    if (!next || next->character < 0x7F || !is_harmful(next->character))
       shown += json.substr(0, size);
-    } else if (const auto c = static_cast<std::uint32_t>(next->character); c < 0x10000) {
+    else if (const auto c = static_cast<std::uint32_t>(next->character); c < 0x10000)
       shown += fmt::format("\\u{:04x}", c);
-    } else {
+    else
       shown += fmt::format("\\u{:04x}\\u{:04x}", 0xD7C0 + (c >> 10U), 0xDC00 + (c & 0x3FFU));
-    }
     json.remove_prefix(size);
   }
   return shown;

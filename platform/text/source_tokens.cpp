@@ -132,15 +132,13 @@ class Scanner {
     const bool is_long =
         language_ == SourceLanguage::python && text_.substr(at).starts_with(triple);
     const std::string_view end = is_long ? std::string_view(triple) : text_.substr(at, 1);
-    for (at += end.size(); at < text_.size(); ++at) {
-      if (text_[at] == '\\') {
+    for (at += end.size(); at < text_.size(); ++at)
+      if (text_[at] == '\\')
         ++at;
-      } else if (!is_long && text_[at] == '\n') {
+      else if (!is_long && text_[at] == '\n')
         return at;
-      } else if (text_.substr(at).starts_with(end)) {
+      else if (text_.substr(at).starts_with(end))
         return at + end.size();
-      }
-    }
     return text_.size();
   }
 

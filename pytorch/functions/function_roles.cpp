@@ -107,9 +107,8 @@ bool is_own_library(std::string_view path) {
   const std::size_t name = path.rfind('/') + 1;
   if (path.substr(name).starts_with("liboptrace_")) return true;
   constexpr std::string_view kFolder = cache_folders::kEmulatedDevices;
-  for (std::size_t at = path.find(kFolder); at < name; at = path.find(kFolder, at + 1)) {
+  for (std::size_t at = path.find(kFolder); at < name; at = path.find(kFolder, at + 1))
     if (at > 0 && path[at - 1] == '/' && path[at + kFolder.size()] == '/') return true;
-  }
   return false;
 }
 

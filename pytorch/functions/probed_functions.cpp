@@ -44,9 +44,8 @@ std::optional<QualifiedName> parse(std::string_view symbol) {
     if (symbol[at] == 'L') ++at;
     std::size_t length = 0;
     const std::size_t digits = at;
-    while (at < symbol.size() && is_digit(symbol[at]) && length < symbol.size()) {
+    while (at < symbol.size() && is_digit(symbol[at]) && length < symbol.size())
       length = length * 10 + static_cast<std::size_t>(symbol[at++] - '0');
-    }
     if (at == digits || length == 0 || length > symbol.size() - at) break;
     if (name.identifiers++ == 0) name.first = symbol.substr(at, length);
     at += length;

@@ -16,11 +16,8 @@ constexpr std::string_view kBinaryOperators =
     " pm pt ix ds ";
 
 bool lists(std::string_view operators, std::string_view code) {
-  for (std::size_t at = 1; at + 2 < operators.size(); at += 3) {
-    if (operators.substr(at, 2) == code) {
-      return true;
-    }
-  }
+  for (std::size_t at = 1; at + 2 < operators.size(); at += 3)
+    if (operators.substr(at, 2) == code) return true;
   return false;
 }
 
@@ -31,39 +28,26 @@ bool MangledNameParser::simple_id() {
 }
 
 bool MangledNameParser::base_unresolved_name() {
-  if (take("on")) {
-    return operator_name() && optional_template_args();
-  }
-  if (take("dn")) {
-    return is_digit(peek()) ? simple_id() : type();
-  }
+  if (take("on")) return operator_name() && optional_template_args();
+  if (take("dn")) return is_digit(peek()) ? simple_id() : type();
   return is_digit(peek()) ? simple_id() : (operator_name() && optional_template_args());
 }
 
 bool MangledNameParser::unresolved_name() {
   take("gs");
-  if (!take("sr")) {
-    return base_unresolved_name();
-  }
+  if (!take("sr")) return base_unresolved_name();
   if (take('N')) {
-    if (!type()) {
-      return false;
-    }
+    if (!type()) return false;
     return until_end(&MangledNameParser::simple_id) && base_unresolved_name();
   }
-  if (is_digit(peek()) && scopes_ == Scopes::closed) {
+  if (is_digit(peek()) && scopes_ == Scopes::closed)
     return until_end(&MangledNameParser::simple_id) && base_unresolved_name();
-  }
   return type() && base_unresolved_name();
 }
 
 bool MangledNameParser::braced_expression() {
-  if (take("di")) {
-    return source_name() && braced_expression();
-  }
-  if (take("dx")) {
-    return expression() && braced_expression();
-  }
+  if (take("di")) return source_name() && braced_expression();
+  if (take("dx")) return expression() && braced_expression();
   return expression();
 }
 
@@ -85,33 +69,17 @@ bool MangledNameParser::expression() {
       {"tr", &MangledNameParser::no_operand},
   });
   const Level level(depth_);
-  if (level.too_deep()) {
-    return false;
-  }
+  if (level.too_deep()) return false;
   const char first = peek();
-  if (first == 'L') {
-    return literal();
-  }
-  if (first == 'T') {
-    return template_param();
-  }
-  if (is_digit(first)) {
-    return unresolved_name();
-  }
+  if (first == 'L') return literal();
+  if (first == 'T') return template_param();
+  if (is_digit(first)) return unresolved_name();
   const std::string_view code = text_.substr(at_, 2);
-  if (code == "gs" || code == "sr" || code == "on" || code == "dn") {
-    return name_or_scope();
-  }
-  if (code == "fp" || (code == "fL" && is_digit(peek(2)))) {
-    return function_param();
-  }
-  if (first == 'f' && contains("lrLR", peek(1))) {
-    return fold_expression();
-  }
+  if (code == "gs" || code == "sr" || code == "on" || code == "dn") return name_or_scope();
+  if (code == "fp" || (code == "fL" && is_digit(peek(2)))) return function_param();
+  if (first == 'f' && contains("lrLR", peek(1))) return fold_expression();
   const auto* const found = std::ranges::find(kOperators, code, &Operator::code);
-  if (found != kOperators.end()) {
-    return take(code) && (this->*found->operands)();
-  }
+  if (found != kOperators.end()) return take(code) && (this->*found->operands)();
   return first == 'u' ? vendor_expression() : operator_expression(code);
 }
 
@@ -159,9 +127,7 @@ bool MangledNameParser::vendor_expression() {
 bool MangledNameParser::operator_expression(std::string_view code) {
   if (lists(kUnaryOperators, code)) {
     take(code);
-    if (code == "pp" || code == "mm") {
-      take('_');
-    }
+    if (code == "pp" || code == "mm") take('_');
     return expression();
   }
   return lists(kBinaryOperators, code) && take(code) && expression() && expression();
@@ -169,15 +135,11 @@ bool MangledNameParser::operator_expression(std::string_view code) {
 
 bool MangledNameParser::function_param() {
   if (take("fL")) {
-    if (!take_digits() || !take('p')) {
-      return false;
-    }
+    if (!take_digits() || !take('p')) return false;
   } else if (!take("fp")) {
     return false;
   }
-  if (take('T')) {
-    return true;
-  }
+  if (take('T')) return true;
   while (take_one_of("rVK")) {
   }
   return take_index();
@@ -193,11 +155,8 @@ bool MangledNameParser::fold_expression() {
 }
 
 bool MangledNameParser::new_expression() {
-  while (peek() != '_') {
-    if (at_end() || !expression()) {
-      return false;
-    }
-  }
+  while (peek() != '_')
+    if (at_end() || !expression()) return false;
   return take('_') && type() &&
          (take("pi") ? until_end(&MangledNameParser::expression) : take('E'));
 }

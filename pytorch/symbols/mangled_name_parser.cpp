@@ -17,167 +17,108 @@ bool is_lower(char c) {
 }  // namespace
 
 std::optional<std::string> MangledNameParser::fold() {
-  if (!take("_Z") || !encoding() || !(at_end() || contains(".@", peek()))) {
-    return std::nullopt;
-  }
+  if (!take("_Z") || !encoding() || !(at_end() || contains(".@", peek()))) return std::nullopt;
   return std::move(out_);
 }
 
 std::optional<std::string> MangledNameParser::components() {
-  if (!take("_Z")) {
-    return std::nullopt;
-  }
+  if (!take("_Z")) return std::nullopt;
   const bool nested = take('N');
   while (nested && take_one_of("VK")) {
   }
   nested&& take_one_of("RO");
   std::string found = take("St") ? "St" : "";
   do {
-    if (contains("STMZG", peek()) || next_is("Dt") || next_is("DT")) {
-      return std::nullopt;
-    }
-    if (peek() == 'L') {
-      ++at_;
-    }
+    if (contains("STMZG", peek()) || next_is("Dt") || next_is("DT")) return std::nullopt;
+    if (peek() == 'L') ++at_;
     const std::size_t start = out_.size();
     const bool conversion = next_is("cv");
-    if (!base_unqualified_name()) {
-      return std::nullopt;
-    }
+    if (!base_unqualified_name()) return std::nullopt;
     found += conversion ? "cv" : out_.substr(start);
     is_instance_ = is_instance_ || peek() == 'I';
-    if (!abi_tags() || !optional_template_args()) {
-      return std::nullopt;
-    }
+    if (!abi_tags() || !optional_template_args()) return std::nullopt;
   } while (nested && !at_end() && peek() != 'E');
   return found;
 }
 
 std::optional<MangledNameParser::Lambda> MangledNameParser::lambda() {
   auto enclosing_symbol = enclosing();
-  if (!enclosing_symbol || !take('E') || !take('N')) {
-    return std::nullopt;
-  }
+  if (!enclosing_symbol || !take('E') || !take('N')) return std::nullopt;
   take('K');
-  if (!take("Ul")) {
-    return std::nullopt;
-  }
+  if (!take("Ul")) return std::nullopt;
   std::string parameters;
   while (!at_end() && peek() != 'E') {
     const std::size_t start = at_;
-    if (!type()) {
-      return std::nullopt;
-    }
+    if (!type()) return std::nullopt;
     const std::string_view read = text_.substr(start, at_ - start);
     parameters += read.size() == 1 ? read : ".";
   }
   take('E');
   const std::size_t start = at_;
-  if (!take_index() || !next_is("cl")) {
-    return std::nullopt;
-  }
+  if (!take_index() || !next_is("cl")) return std::nullopt;
   const std::string_view index = text_.substr(start, at_ - start - 1);
   // `_` is the first lambda, `0_` the second.
   std::size_t number = 0;
-  for (const char digit : index) {
-    number = number * 10 + static_cast<std::size_t>(digit - '0');
-  }
+  for (const char digit : index) number = number * 10 + static_cast<std::size_t>(digit - '0');
   return Lambda{std::move(*enclosing_symbol), parameters == "v" ? "" : parameters,
                 std::to_string(index.empty() ? 0 : number + 1)};
 }
 
 std::optional<std::string> MangledNameParser::enclosing() {
-  if (!take("_Z") || !take('Z')) {
-    return std::nullopt;
-  }
+  if (!take("_Z") || !take('Z')) return std::nullopt;
   const std::size_t start = out_.size();
-  if (!encoding() || peek() != 'E') {
-    return std::nullopt;
-  }
+  if (!encoding() || peek() != 'E') return std::nullopt;
   return "_Z" + out_.substr(start);
 }
 
 bool MangledNameParser::encoding() {
   const Level level(depth_);
-  if (level.too_deep()) {
-    return false;
-  }
-  if (peek() == 'T' || (peek() == 'G' && contains("VRTA", peek(1)))) {
-    return special_name();
-  }
-  if (!name()) {
-    return false;
-  }
-  while (!at_end() && !contains("E.@", peek())) {
-    if (!type()) {
-      return false;
-    }
-  }
+  if (level.too_deep()) return false;
+  if (peek() == 'T' || (peek() == 'G' && contains("VRTA", peek(1)))) return special_name();
+  if (!name()) return false;
+  while (!at_end() && !contains("E.@", peek()))
+    if (!type()) return false;
   return true;
 }
 
 bool MangledNameParser::special_name() {
-  if (take("TV") || take("TT") || take("TI") || take("TS")) {
-    return type();
-  }
-  if (take("Tc")) {
-    return call_offset() && call_offset() && encoding();
-  }
-  if (take("TC")) {
-    return type() && take_digits() && take('_') && type();
-  }
-  if (take("TW") || take("TH") || take("GV")) {
-    return name();
-  }
+  if (take("TV") || take("TT") || take("TI") || take("TS")) return type();
+  if (take("Tc")) return call_offset() && call_offset() && encoding();
+  if (take("TC")) return type() && take_digits() && take('_') && type();
+  if (take("TW") || take("TH") || take("GV")) return name();
   if (take("GR")) {
     const bool is_named = name();
     take_index();  // GCC leaves it out.
     return is_named;
   }
-  if (take("GTt") || take("GTn") || take("GA")) {
-    return encoding();
-  }
+  if (take("GTt") || take("GTn") || take("GA")) return encoding();
   return take('T') && call_offset() && encoding();
 }
 
 bool MangledNameParser::call_offset() {
-  if (take('h')) {
-    return take_number() && take('_');
-  }
+  if (take('h')) return take_number() && take('_');
   return take('v') && take_number() && take('_') && take_number() && take('_');
 }
 
 bool MangledNameParser::name() {
   const Level level(depth_);
-  if (level.too_deep()) {
-    return false;
-  }
-  if (peek() == 'N') {
-    return nested_name();
-  }
-  if (peek() == 'Z') {
-    return local_name();
-  }
-  if (peek() == 'S' && peek(1) != 't') {
-    return substitution() && template_args();
-  }
+  if (level.too_deep()) return false;
+  if (peek() == 'N') return nested_name();
+  if (peek() == 'Z') return local_name();
+  if (peek() == 'S' && peek(1) != 't') return substitution() && template_args();
   take("St");
   return unqualified_name() && optional_template_args();
 }
 
 bool MangledNameParser::nested_name() {
-  if (!take('N')) {
-    return false;
-  }
+  if (!take('N')) return false;
   take('H');
   while (take_one_of("VK")) {
   }
   take_one_of("RO");
   bool any = false;
   while (!at_end() && peek() != 'E') {
-    if (!component()) {
-      return false;
-    }
+    if (!component()) return false;
     any = true;
   }
   return any && take('E');
@@ -201,51 +142,34 @@ bool MangledNameParser::component() {
 }
 
 bool MangledNameParser::local_name() {
-  if (!take('Z') || !encoding() || !take('E')) {
-    return false;
-  }
-  if (take('s')) {
-    return discriminator();
-  }
-  if (take('d')) {
-    return take_index() && name();
-  }
+  if (!take('Z') || !encoding() || !take('E')) return false;
+  if (take('s')) return discriminator();
+  if (take('d')) return take_index() && name();
   return name() && discriminator();
 }
 
 // Parses an optional discriminator. Returns false only if one starts and is incomplete.
 bool MangledNameParser::discriminator() {
-  if (take("__")) {
-    return take_digits() && take('_');
-  }
+  if (take("__")) return take_digits() && take('_');
   return peek() != '_' || (take('_') && take_digits());
 }
 
 bool MangledNameParser::unqualified_name() {
   if (peek() == 'L' || (peek() == 'F' && is_digit(peek(1)))) {
-    if (peek() == 'L') {
+    if (peek() == 'L')
       ++at_;  // Internal linkage: GCC marks it here, clang in other places.
-    } else {
+    else
       take_any();
-    }
   }
   return base_unqualified_name() && abi_tags();
 }
 
 bool MangledNameParser::base_unqualified_name() {
   const char first = peek();
-  if (is_digit(first)) {
-    return source_name();
-  }
-  if (first == 'C') {
-    return constructor();
-  }
-  if (first == 'D') {
-    return take("DC") ? until_end(&MangledNameParser::source_name) : destructor();
-  }
-  if (first == 'U') {
-    return unnamed_type();
-  }
+  if (is_digit(first)) return source_name();
+  if (first == 'C') return constructor();
+  if (first == 'D') return take("DC") ? until_end(&MangledNameParser::source_name) : destructor();
+  if (first == 'U') return unnamed_type();
   return operator_name();
 }
 
@@ -264,51 +188,31 @@ bool MangledNameParser::destructor() {
 }
 
 bool MangledNameParser::skip_variant(std::string_view written) {
-  if (!is_digit(peek())) {
-    return false;
-  }
+  if (!is_digit(peek())) return false;
   ++at_;
   out_ += written;
   return true;
 }
 
 bool MangledNameParser::unnamed_type() {
-  if (take("Ut")) {
-    return take_index();
-  }
-  if (!take("Ul")) {
-    return false;
-  }
-  while (peek() == 'T' && contains("yntpk", peek(1))) {
-    if (!template_param_declaration()) {
-      return false;
-    }
-  }
+  if (take("Ut")) return take_index();
+  if (!take("Ul")) return false;
+  while (peek() == 'T' && contains("yntpk", peek(1)))
+    if (!template_param_declaration()) return false;
   return until_end(&MangledNameParser::type) && take_index();
 }
 
 bool MangledNameParser::template_param_declaration() {
-  if (take("Ty")) {
-    return true;
-  }
-  if (take("Tn")) {
-    return type();
-  }
-  if (take("Tk")) {
-    return name();
-  }
-  if (take("Tt")) {
-    return until_end(&MangledNameParser::template_param_declaration);
-  }
+  if (take("Ty")) return true;
+  if (take("Tn")) return type();
+  if (take("Tk")) return name();
+  if (take("Tt")) return until_end(&MangledNameParser::template_param_declaration);
   return take("Tp") && template_param_declaration();
 }
 
 bool MangledNameParser::abi_tags() {
-  while (take('B')) {
-    if (!source_name()) {
-      return false;
-    }
-  }
+  while (take('B'))
+    if (!source_name()) return false;
   return true;
 }
 
@@ -317,13 +221,9 @@ bool MangledNameParser::source_name() {
   while (is_digit(peek())) {
     length = length * 10 + static_cast<std::size_t>(peek() - '0');
     ++at_;
-    if (length > text_.size()) {
-      return false;
-    }
+    if (length > text_.size()) return false;
   }
-  if (length == 0 || length > text_.size() - at_) {
-    return false;
-  }
+  if (length == 0 || length > text_.size() - at_) return false;
   std::string_view name = text_.substr(at_, length);
   at_ += length;
   // A capability is a namespace, so another name must follow.
@@ -342,26 +242,16 @@ bool MangledNameParser::source_name() {
 }
 
 bool MangledNameParser::operator_name() {
-  if (take("cv")) {
-    return type();
-  }
-  if (take("li")) {
-    return source_name();
-  }
-  if (peek() == 'v' && is_digit(peek(1))) {
-    return take_any() && take_any() && source_name();
-  }
+  if (take("cv")) return type();
+  if (take("li")) return source_name();
+  if (peek() == 'v' && is_digit(peek(1))) return take_any() && take_any() && source_name();
   return is_lower(peek()) && contains("abcdefghijklmnopqrstuvwxyzLISVRAMOEN", peek(1)) &&
          take_any() && take_any();
 }
 
 bool MangledNameParser::substitution() {
-  if (!take('S')) {
-    return false;
-  }
-  if (take_one_of("tabsiod")) {
-    return abi_tags();
-  }
+  if (!take('S')) return false;
+  if (take_one_of("tabsiod")) return abi_tags();
   return take_index();
 }
 

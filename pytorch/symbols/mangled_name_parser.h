@@ -72,9 +72,7 @@ class MangledNameParser {
   bool next_is(std::string_view wanted) const { return text_.substr(at_).starts_with(wanted); }
 
   bool take(std::string_view wanted) {
-    if (!next_is(wanted)) {
-      return false;
-    }
+    if (!next_is(wanted)) return false;
     out_ += wanted;
     at_ += wanted.size();
     return true;
@@ -84,9 +82,7 @@ class MangledNameParser {
   bool take_one_of(std::string_view set) { return contains(set, peek()) && take_any(); }
   bool take_digits() {
     const std::size_t start = at_;
-    while (is_digit(peek())) {
-      take_any();
-    }
+    while (is_digit(peek())) take_any();
     return at_ > start;
   }
   bool take_number() {
@@ -95,9 +91,7 @@ class MangledNameParser {
   }
   // The rest of `T_`, `S3_`, `UlvE0_`: an optional number and an underscore.
   bool take_index() {
-    while (is_digit(peek()) || (peek() >= 'A' && peek() <= 'Z')) {
-      take_any();
-    }
+    while (is_digit(peek()) || (peek() >= 'A' && peek() <= 'Z')) take_any();
     return take('_');
   }
 
@@ -106,11 +100,8 @@ class MangledNameParser {
   using Reader = bool (MangledNameParser::*)();
   // Parses zero or more items with `reader`, and the E after them.
   bool until_end(Reader reader) {
-    while (!at_end() && peek() != 'E') {
-      if (!(this->*reader)()) {
-        return false;
-      }
-    }
+    while (!at_end() && peek() != 'E')
+      if (!(this->*reader)()) return false;
     return take('E');
   }
 

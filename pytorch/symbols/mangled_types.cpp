@@ -5,12 +5,8 @@
 namespace optrace {
 
 bool MangledNameParser::template_param() {
-  if (!take('T')) {
-    return false;
-  }
-  if (take('L')) {
-    return take_digits() && take('_') && take_index();
-  }
+  if (!take('T')) return false;
+  if (take('L')) return take_digits() && take('_') && take_index();
   return take_index();
 }
 
@@ -21,9 +17,7 @@ bool MangledNameParser::template_args() {
 
 bool MangledNameParser::template_arg() {
   const Level level(depth_);
-  if (level.too_deep()) {
-    return false;
-  }
+  if (level.too_deep()) return false;
   switch (peek()) {
     case 'X':
       return take_any() && expression() && take('E');
@@ -33,9 +27,7 @@ bool MangledNameParser::template_arg() {
     case 'I':  // GCC's older spelling of a pack.
       return take_any() && until_end(&MangledNameParser::template_arg);
     case 'T':
-      if (contains("yntpk", peek(1))) {
-        return template_param_declaration() && template_arg();
-      }
+      if (contains("yntpk", peek(1))) return template_param_declaration() && template_arg();
       return type();
     default:
       return type();
@@ -44,13 +36,9 @@ bool MangledNameParser::template_arg() {
 
 bool MangledNameParser::type() {
   const Level level(depth_);
-  if (level.too_deep()) {
-    return false;
-  }
+  if (level.too_deep()) return false;
   const char first = peek();
-  if (is_digit(first) || first == 'N' || first == 'Z') {
-    return name();
-  }
+  if (is_digit(first) || first == 'N' || first == 'Z') return name();
   switch (first) {
     case 'r':
     case 'V':
@@ -62,9 +50,8 @@ bool MangledNameParser::type() {
     case 'G':
       return take_any() && type();
     case 'U':
-      if (is_digit(peek(1))) {
+      if (is_digit(peek(1)))
         return take_any() && source_name() && optional_template_args() && type();
-      }
       return name();
     case 'u':
       return take_any() && source_name() && optional_template_args();
@@ -75,14 +62,10 @@ bool MangledNameParser::type() {
     case 'M':
       return take_any() && type() && type();
     case 'T':
-      if (contains("sue", peek(1))) {
-        return take_any() && take_any() && name();
-      }
+      if (contains("sue", peek(1))) return take_any() && take_any() && name();
       return template_param() && optional_template_args();
     case 'S':
-      if (peek(1) == 't') {
-        return name();
-      }
+      if (peek(1) == 't') return name();
       return substitution() && optional_template_args();
     case 'D':
       return extended_type();
@@ -92,29 +75,22 @@ bool MangledNameParser::type() {
 }
 
 bool MangledNameParser::function_type() {
-  if (!take('F')) {
-    return false;
-  }
+  if (!take('F')) return false;
   take('Y');
-  while (!at_end() && peek() != 'E') {
-    if (contains("RO", peek()) && peek(1) == 'E') {
+  while (!at_end() && peek() != 'E')
+    if (contains("RO", peek()) && peek(1) == 'E')
       take_any();
-    } else if (!type()) {
+    else if (!type())
       return false;
-    }
-  }
   return take('E');
 }
 
 bool MangledNameParser::array_type() {
-  if (!take('A')) {
-    return false;
-  }
-  if (is_digit(peek())) {
+  if (!take('A')) return false;
+  if (is_digit(peek()))
     take_digits();
-  } else if (peek() != '_' && !expression()) {
+  else if (peek() != '_' && !expression())
     return false;
-  }
   return take('_') && type();
 }
 
@@ -138,11 +114,10 @@ bool MangledNameParser::extended_type() {
       return take("Dw") && until_end(&MangledNameParser::type) && function_type();
     case 'v':
       take("Dv");
-      if (is_digit(peek())) {
+      if (is_digit(peek()))
         take_digits();
-      } else if (!take('_') || !expression()) {
+      else if (!take('_') || !expression())
         return false;
-      }
       return take('_') && (take('p') || type());
     case 'F':
       return take("DF") && take_digits() && take_one_of("_bx");
@@ -156,18 +131,10 @@ bool MangledNameParser::extended_type() {
 
 // <expr-primary>
 bool MangledNameParser::literal() {
-  if (!take('L')) {
-    return false;
-  }
-  if (take("_Z") || take('Z')) {
-    return encoding() && take('E');
-  }
-  if (!type()) {
-    return false;
-  }
-  while (is_digit(peek()) || contains("nabcdef_", peek())) {
-    take_any();
-  }
+  if (!take('L')) return false;
+  if (take("_Z") || take('Z')) return encoding() && take('E');
+  if (!type()) return false;
+  while (is_digit(peek()) || contains("nabcdef_", peek())) take_any();
   return take('E');
 }
 

@@ -19,15 +19,11 @@ struct Key {
 std::optional<Key> key_of_lambda(std::string_view mangled);
 
 Key key_of_function(std::string_view mangled) {
-  if (auto key = key_of_lambda(mangled)) {
-    return *std::move(key);
-  }
+  if (auto key = key_of_lambda(mangled)) return *std::move(key);
   for (const auto scopes : kBothScopes) {
     MangledNameParser parser(mangled, scopes);
     const auto components = parser.components();
-    if (components && parser.is_instance()) {
-      return {"_ZN" + *components + "E", true};
-    }
+    if (components && parser.is_instance()) return {"_ZN" + *components + "E", true};
   }
   return {canonical_symbol(mangled), false};
 }
@@ -37,9 +33,7 @@ std::optional<Key> key_of_lambda(std::string_view mangled) {
     if (const auto lambda = MangledNameParser(mangled, scopes).lambda()) {
       const Key enclosing = key_of_function(lambda->enclosing);
       std::string parameters = lambda->parameters;
-      if (enclosing.of_template) {
-        parameters.assign(parameters.size(), '.');
-      }
+      if (enclosing.of_template) parameters.assign(parameters.size(), '.');
       return Key{enclosing.text + "Ul" + parameters + '#' + lambda->number, enclosing.of_template};
     }
   }
@@ -50,21 +44,16 @@ std::optional<Key> key_of_lambda(std::string_view mangled) {
 
 std::string canonical_symbol(std::string_view mangled) {
   if (mangled.starts_with("_Z")) {
-    for (const auto scopes : kBothScopes) {
-      if (auto folded = MangledNameParser(mangled, scopes).fold()) {
-        return *std::move(folded);
-      }
-    }
+    for (const auto scopes : kBothScopes)
+      if (auto folded = MangledNameParser(mangled, scopes).fold()) return *std::move(folded);
   }
   return std::string(mangled);
 }
 
 std::optional<std::string> template_key(std::string_view mangled) {
-  for (const auto scopes : kBothScopes) {
-    if (const auto components = MangledNameParser(mangled, scopes).components()) {
+  for (const auto scopes : kBothScopes)
+    if (const auto components = MangledNameParser(mangled, scopes).components())
       return "_ZN" + *components + "E";
-    }
-  }
   return std::nullopt;
 }
 
@@ -78,11 +67,8 @@ std::optional<std::string> lambda_key(std::string_view mangled) {
 }
 
 std::optional<std::string> enclosing_function(std::string_view mangled) {
-  for (const auto scopes : kBothScopes) {
-    if (auto encoding = MangledNameParser(mangled, scopes).enclosing()) {
-      return encoding;
-    }
-  }
+  for (const auto scopes : kBothScopes)
+    if (auto encoding = MangledNameParser(mangled, scopes).enclosing()) return encoding;
   return std::nullopt;
 }
 

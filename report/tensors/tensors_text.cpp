@@ -120,12 +120,11 @@ class TensorsText {
     }
     field("memory", size_text(story));
     field("shared by", shared_text(story));
-    if (story.copied_from.empty()) {
+    if (story.copied_from.empty())
       field("a copy", "no: its data was not copied from another storage");
-    } else {
+    else
       for (const ReasonedCopy& copy : story.copied_from)
         field("a copy", fmt::format("yes, of storage #{}: by {}", copy.copy.from, copy_text(copy)));
-    }
     for (const ReasonedCopy& copy : story.copied_to)
       field("copied", fmt::format("to storage #{} by {}", copy.copy.to, copy_text(copy)));
     saved(tensor.storage);

@@ -35,12 +35,10 @@ PythonChoice asked_for(const std::string& path, const std::string& reason) {
                 fmt::format("no program named '{}' in PATH (from {})", path, reason), remedy);
   }
   std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) {
+  if (!std::filesystem::exists(path, ignored))
     throw Error(ExitStatus::usage, fmt::format("no such file: {} (from {})", path, reason), remedy);
-  }
-  if (!is_executable_file(path)) {
+  if (!is_executable_file(path))
     throw Error(ExitStatus::usage, fmt::format("{} can't be run (from {})", path, reason), remedy);
-  }
   return {path, reason, false};
 }
 
@@ -104,9 +102,8 @@ bool has_torch(const PythonCandidate& candidate) {
 
 PythonChoice choose_python(const std::string& option) {
   if (!option.empty()) return asked_for(option, "--python");
-  if (const std::string path = environment("OPTRACE_PYTHON"); !path.empty()) {
+  if (const std::string path = environment("OPTRACE_PYTHON"); !path.empty())
     return asked_for(path, "$OPTRACE_PYTHON");
-  }
   const std::vector<PythonCandidate> found = candidates();
   if (found.empty()) {
     throw Error(ExitStatus::usage, "no Python found",

@@ -45,9 +45,8 @@ TensorShape parse_shape(const std::string& text) {
   constexpr std::size_t kMaxDimensions = 64;  // A tensor can't have more.
   constexpr std::int64_t kMaxElements = std::int64_t{1} << 40;
   auto [tensor, sizes] = tensor_and_value(text);
-  if (text.find('=') != std::string::npos && !is_identifier(tensor)) {
+  if (text.find('=') != std::string::npos && !is_identifier(tensor))
     throw refuse("has no name of a tensor");
-  }
   TensorShape shape{std::move(tensor), {}};
   if (sizes == "scalar") return shape;
   std::int64_t elements = 1;
@@ -57,12 +56,9 @@ TensorShape parse_shape(const std::string& text) {
     const std::string_view digits = sizes.substr(0, end);
     const auto [rest, problem] =
         std::from_chars(digits.data(), digits.data() + digits.size(), size);
-    if (problem != std::errc() || rest != digits.end() || size < 0) {
-      throw refuse("is not a shape");
-    }
-    if (size > kMaxElements || (size > 0 && elements > kMaxElements / size)) {
+    if (problem != std::errc() || rest != digits.end() || size < 0) throw refuse("is not a shape");
+    if (size > kMaxElements || (size > 0 && elements > kMaxElements / size))
       throw refuse("has too many elements");
-    }
     elements *= std::max<std::int64_t>(size, 1);
     shape.sizes.push_back(size);
     more = end < sizes.size();

@@ -38,9 +38,8 @@ std::string user_name(std::uint32_t user) {
   std::string buffer(kTextLimit, '\0');
   passwd entry{};
   passwd* found = nullptr;
-  if (::getpwuid_r(user, &entry, buffer.data(), buffer.size(), &found) != 0 || found == nullptr) {
+  if (::getpwuid_r(user, &entry, buffer.data(), buffer.size(), &found) != 0 || found == nullptr)
     return fmt::format("{}", user);
-  }
   return shown(found->pw_name);
 }
 
@@ -183,9 +182,7 @@ Error explain_refusal(const TracingRights& rights, int error) {
         "This can't be undone before the next boot: have root set kernel.yama.ptrace_scope=0 in "
         "/etc/sysctl.d and restart the machine. Until then, start the program with optrace run."};
   }
-  if (!rights.may_trace_others()) {
-    return without_capability(rights, target);
-  }
+  if (!rights.may_trace_others()) return without_capability(rights, target);
   if (!rights.same_user_namespace) {
     return {
         ExitStatus::failed,
@@ -238,15 +235,13 @@ TracingRights tracing_rights(pid_t process) {
   }
   rights.our_user_name = user_name(rights.ours.users[0]);
   rights.target_user_name = user_name(rights.target.users[1]);
-  if (rights.target.tracer != 0) {
+  if (rights.target.tracer != 0)
     rights.tracer_command = first_line(fmt::format("/proc/{}/comm", rights.target.tracer).c_str());
-  }
   const std::string scope = first_line("/proc/sys/kernel/yama/ptrace_scope");
   if (scope.size() == 1 && scope[0] >= '0' && scope[0] <= '3') rights.yama = scope[0] - '0';
   // This traces no process: if ptrace may be called at all, it fails with ESRCH and has no effect.
-  if (::ptrace(PTRACE_DETACH, ::getpid(), nullptr, nullptr) != 0 && errno != ESRCH) {
+  if (::ptrace(PTRACE_DETACH, ::getpid(), nullptr, nullptr) != 0 && errno != ESRCH)
     rights.ptrace_filter = errno;
-  }
   rights.in_container = ::access("/.dockerenv", F_OK) == 0 ||
                         ::access("/run/.containerenv", F_OK) == 0 ||
                         ::getenv("KUBERNETES_SERVICE_HOST") != nullptr;

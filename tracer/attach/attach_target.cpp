@@ -263,9 +263,8 @@ void Inspection::find_root() {
   };
   const RunningProcess::Text its = process_.read_link("ns/mnt");
   if (its.error != 0) fail_to_read(its.error);
-  if (its.text != us.read_link("ns/mnt").text || about_root(process_) != about_root(us)) {
+  if (its.text != us.read_link("ns/mnt").text || about_root(process_) != about_root(us))
     target_.root = fmt::format("/proc/{}/root", process_.id());
-  }
 }
 
 std::vector<std::uint64_t> Inspection::possible_biases(const std::string& path,
@@ -409,9 +408,8 @@ void Inspection::find_torch() {
     const bool deleted = is_deleted(path);
     if (deleted) path.resize(path.size() - kDeleted.size());
     const std::filesystem::path library = path;
-    if (library.filename() != "libtorch_python.so" || library.parent_path().filename() != "lib") {
+    if (library.filename() != "libtorch_python.so" || library.parent_path().filename() != "lib")
       continue;
-    }
     // A file may really have this name.
     if (deleted && !process_.open_inside(part.path)) {
       refuse(fmt::format("the torch loaded by {} was removed or replaced afterwards ({})",

@@ -37,10 +37,9 @@ void check_event(const Trace& trace, const Event& event, std::size_t index, std:
   switch (event.kind) {
     case EventKind::function_entry:
     case EventKind::caller:
-      for (const std::uint32_t function : {event.what, event.caller}) {
+      for (const std::uint32_t function : {event.what, event.caller})
         if (function >= trace.functions.size() && (function != kNone || event.what == kNone))
           refuse(index, thread, "function", function, trace.functions.size());
-      }
       return;
     case EventKind::python_call:
     case EventKind::python_return:

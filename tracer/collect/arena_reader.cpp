@@ -110,11 +110,10 @@ void ArenaReader::check_last_probes() const {
   const PlacedProbes& placed = texts_.probes.back();
   const std::uint64_t end = std::uint64_t{placed.first_id} + placed.count;
   if (end > recording::kFirstPythonEvent) refuse_region("its probes' numbers");
-  for (const PlacedProbes& other : texts_.probes) {
+  for (const PlacedProbes& other : texts_.probes)
     if (&other != &placed && placed.first_id < std::uint64_t{other.first_id} + other.count &&
         other.first_id < end)
       refuse_region("its probes overlap");
-  }
 }
 
 void ArenaReader::add_initial_stack(std::span<const std::byte> bytes) {

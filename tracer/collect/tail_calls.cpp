@@ -13,9 +13,8 @@ ByAddress by_address_of(const FunctionTable& functions) {
   ByAddress by_address;
   for (std::uint32_t i = 0; i < functions.size(); ++i) {
     const LocatedFunction& located = functions.located(i);
-    if (located.symbols != nullptr) {
+    if (located.symbols != nullptr)
       by_address[located.symbols].emplace(located.function.address, i);
-    }
   }
   return by_address;
 }

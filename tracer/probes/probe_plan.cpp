@@ -233,9 +233,8 @@ bool ProbePlanner::Slot::move_indirect_call(const ZydisDecodedInstruction& instr
       instruction.raw.sib.base == kStackPointer && instruction.raw.rex.B == 0;
   const bool stack_pointer_itself =
       instruction.raw.modrm.mod == 3 && instruction.raw.modrm.rm == 4 && instruction.raw.rex.B == 0;
-  if (instruction.raw.modrm.reg != kNearCall || through_stack_pointer || stack_pointer_itself) {
+  if (instruction.raw.modrm.reg != kNearCall || through_stack_pointer || stack_pointer_itself)
     return false;
-  }
   // Changes `call` to `jmp`: /2 to /4 in the ModRM byte.
   char& modrm = text[instruction.raw.modrm.offset];
   modrm = static_cast<char>((static_cast<unsigned char>(modrm) & ~0x38U) | 4U << 3);
@@ -442,9 +441,8 @@ bool ProbePlan::parse() {
       bytes.size() != size || XXH3_64bits(bytes.data(), bytes.size()) != header.checksum) {
     return false;
   }
-  for (std::uint32_t i = 0; i < header.build_id_size; ++i) {
+  for (std::uint32_t i = 0; i < header.build_id_size; ++i)
     build_id_ += fmt::format("{:02x}", header.build_id[i]);
-  }
   probes_.resize(header.probe_count);
   fixups_.resize(header.fixup_count);
   const auto probe_bytes = bytes.first(probes_.size() * sizeof(Probe));

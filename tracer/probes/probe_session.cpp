@@ -208,15 +208,13 @@ std::vector<std::filesystem::path> ProbeSession::initial_plans(
     InterruptGuard::throw_if_interrupted();
     const ModuleSymbols& module = state_->store.open(path);
     if (!done.insert(State::key_of(module.build_id(), path.string())).second) continue;
-    if (auto warning = stripped_warning(module); !warning.empty()) {
+    if (auto warning = stripped_warning(module); !warning.empty())
       state_->warnings.push_back(std::move(warning));
-    }
     add(state_->initial_plan(module));
     // Build now, while the target is still busy, the table that the first recording needs.
     module.function_count();
-    for (const std::string_view name : module.needed()) {
+    for (const std::string_view name : module.needed())
       beside.push_back(module.path().parent_path() / name);
-    }
   }
   // A wheel's own libgomp lies beside libtorch and is loaded with it.
   for (const std::filesystem::path& path : beside) {

@@ -106,9 +106,8 @@ const LocatedFunction* ProcessMap::caller(std::uint64_t return_address) {
     const LoadedModule* module = modules_.at(return_address - 1);
     const ModuleSymbols* symbols = module != nullptr ? store_.find(*module) : nullptr;
     if (symbols != nullptr) {
-      if (const auto function = symbols->find(return_address - 1 - module->bias)) {
+      if (const auto function = symbols->find(return_address - 1 - module->bias))
         located = LocatedFunction{module, symbols, *function};
-      }
     }
   }
   return located ? &*located : nullptr;

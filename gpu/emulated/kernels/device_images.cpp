@@ -251,13 +251,12 @@ class CubinReader {
     }
     for (const Elf64_Shdr& section : sections_) {
       const Bytes name = text_at(names, section.sh_name);
-      if (name == ".nv.info") {
+      if (name == ".nv.info")
         module_attributes(content(section));
-      } else if (CubinFigures* const shared = of(name, ".nv.shared.")) {
+      else if (CubinFigures* const shared = of(name, ".nv.shared."))
         shared->shared = section.sh_size - reserve_in(section.sh_size, arch);
-      } else if (CubinFigures* const info = of(name, ".nv.info.")) {
+      else if (CubinFigures* const info = of(name, ".nv.info."))
         kernel_attributes(content(section), *info);
-      }
     }
     for (auto& [name, kernel] : image_->kernels_) kernel.constant = constant;
     return image_;

@@ -138,9 +138,8 @@ void put_matrix(JsonText& json, const char* key, const cusparseSpMatDescr& matri
   put(json, "format", format_name(matrix.format));
   put(json, "rows", matrix.rows), put(json, "columns", matrix.columns);
   put(json, "nonzeros", matrix.nonzeros);
-  if (matrix.block_rows > 0) {
+  if (matrix.block_rows > 0)
     put(json, "block_rows", matrix.block_rows), put(json, "block_columns", matrix.block_columns);
-  }
   put(json, "type", optrace::emulated::data_type_name(matrix.type));
   put(json, "indices", matrix.index_type == CUSPARSE_INDEX_64I ? "int64" : "int32");
   if (matrix.batch > 1) put(json, "batch", matrix.batch);

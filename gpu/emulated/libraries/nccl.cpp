@@ -105,14 +105,10 @@ void record(const Transfer& transfer) {
     const auto index = static_cast<std::size_t>(transfer.operation);
     json.string(index < kOperations.size() ? kOperations.at(index) : "premultiplied sum");
   }
-  if (transfer.root_key != nullptr) {
-    put(json, transfer.root_key, transfer.root);
-  }
+  if (transfer.root_key != nullptr) put(json, transfer.root_key, transfer.root);
   put(json, "rank", transfer.communicator->rank);
   put(json, "ranks", transfer.communicator->ranks);
-  if (transfer.communicator->ranks > 1) {
-    put(json, "exchanged", false);
-  }
+  if (transfer.communicator->ranks > 1) put(json, "exchanged", false);
   call.record();
 }
 

@@ -27,12 +27,11 @@ Json visible_json(const Json& value) {
   if (value.is_string()) return visible(value.get_ref<const std::string&>());
   if (!value.is_structured()) return value;
   Json shown = value.is_array() ? Json::array() : Json::object();
-  for (const auto& [key, content] : value.items()) {
+  for (const auto& [key, content] : value.items())
     if (value.is_array())
       shown.push_back(visible_json(content));
     else
       shown.emplace(visible(key), visible_json(content));
-  }
   return shown;
 }
 

@@ -61,9 +61,7 @@ std::optional<InstalledTorch> find_torch_quietly(const std::string& python) {
   try {
     return find_torch(choose_python(python).path);
   } catch (const Error&) {
-    if (!python.empty()) {
-      throw;
-    }
+    if (!python.empty()) throw;
     return std::nullopt;
   }
 }
@@ -84,9 +82,8 @@ void print_made_index(const MadeIndex& made) {
       project.empty() ? fmt::format("torch {}", made.torch_version) : std::string(project),
       describe(index), made.units - made.failed.size(), made.units, made.parsed,
       made.path.string());
-  for (const auto& failed : made.failed) {
+  for (const auto& failed : made.failed)
     text += fmt::format("not indexed: {} ({})\n", printable(failed.name), printable(failed.reason));
-  }
   if (!made.differing.empty()) {
     text += fmt::format("{} {} not what the wheel was built from; lines in {} are approximate:\n",
                         made.differing.size(), made.differing.size() == 1 ? "file is" : "files are",
@@ -160,15 +157,11 @@ std::size_t number_of(std::string_view note) {
 // the torch.
 std::string completeness(const Index& index, const std::optional<InstalledTorch>& torch) {
   std::string text;
-  if (const std::size_t units = number_of(index.note("units")); units > 0) {
+  if (const std::size_t units = number_of(index.note("units")); units > 0)
     text += fmt::format("{} of {} units; ", units - number_of(index.note("units_failed")), units);
-  }
-  if (const Share kernels = kernel_coverage(index).available(); kernels.all > 0) {
+  if (const Share kernels = kernel_coverage(index).available(); kernels.all > 0)
     text += fmt::format("{} of {} kernels of native_functions.yaml; ", kernels.known, kernels.all);
-  }
-  if (!torch) {
-    return text + "no torch to compare with";
-  }
+  if (!torch) return text + "no torch to compare with";
   return text + (is_exact_source(index, torch->version, torch->git_version)
                      ? fmt::format("exactly the source of your torch {}", torch->version)
                      : fmt::format("not the source of your torch {}", torch->version));

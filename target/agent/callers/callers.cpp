@@ -76,9 +76,7 @@ void find_callers(Frame frame, std::uint64_t running_loop, Callers& callers) {
       break;
     }
     const std::uint64_t frame_address = end == 0 ? 0 : address_of_frame(frame, rule, end);
-    if (frame_address == 0) {
-      break;
-    }
+    if (frame_address == 0) break;
     if (caller.is_loop && frame_address - 8 == running_loop) {
       callers.in_running_loop = true;
       break;
@@ -89,9 +87,7 @@ void find_callers(Frame frame, std::uint64_t running_loop, Callers& callers) {
     caller.return_address = frame.return_address;
     callers.loops += caller.is_loop ? 1 : 0;
     ++callers.count;
-    if (frame.return_address == 0) {
-      break;
-    }
+    if (frame.return_address == 0) break;
   }
 }
 
@@ -105,19 +101,14 @@ void record_caller(std::uint32_t round, const CallerFrame& caller) {
 std::uint64_t innermost_python_frame() {
   const PythonFrames& frames = probed_frames();
   const ThreadBuffer& buffer = thread_buffer();
-  if (!__atomic_load_n(&frames.usable, __ATOMIC_ACQUIRE) || buffer.current_python == nullptr) {
+  if (!__atomic_load_n(&frames.usable, __ATOMIC_ACQUIRE) || buffer.current_python == nullptr)
     return 0;
-  }
   const std::uint64_t thread = *buffer.current_python;
-  if (thread == 0 || thread != buffer.python_thread) {
-    return 0;
-  }
+  if (thread == 0 || thread != buffer.python_thread) return 0;
   if (frames.thread_id != 0) {
     std::uint64_t own = 0;  // NOLINT(misc-const-correctness): asm writes it.
     asm("movq %%fs:16, %0" : "=r"(own));
-    if (read_word(thread + frames.thread_id) != own) {
-      return 0;
-    }
+    if (read_word(thread + frames.thread_id) != own) return 0;
   }
   const std::uint64_t at = read_word(thread + frames.frame);
   return frames.through == 0 || at == 0 ? at : read_word(at + frames.through - 1);
@@ -136,14 +127,10 @@ void record_position(std::uint32_t round, std::uint64_t frame) {
   std::uint32_t function = kNoFunction;
   for (int hops = 0; frame != 0 && hops < kMaxHops; ++hops) {
     function = known_function(code_of(frame), kIsCode);
-    if (function != kNoFunction) {
-      break;
-    }
+    if (function != kNoFunction) break;
     frame = read_word(frame + frames.previous);
   }
-  if (frame == 0 || function == kNoFunction || function == kMergedFunction) {
-    return;
-  }
+  if (frame == 0 || function == kNoFunction || function == kMergedFunction) return;
   const std::uint64_t instruction = read_word(frame + frames.instruction);
   ThreadBuffer& buffer = thread_buffer();
   if (buffer.round == round && buffer.noted_frame == frame &&
@@ -181,9 +168,8 @@ class StackUse {
 
 // Records that Python has run, if it has since the thread's last event.
 void record_ran(std::uint32_t round, PythonStack& stack) {
-  if (stack.ran != 0 && stack.ran_before == thread_buffer().cursor) {
+  if (stack.ran != 0 && stack.ran_before == thread_buffer().cursor)
     put_event(round, recording::kPythonRan, 0, stack.ran, 0, stack.ran_ticks);
-  }
   stack.ran = 0;
 }
 
@@ -197,21 +183,16 @@ class PythonMerge {
   void record() {
     const std::uint64_t innermost = innermost_python_frame();
     record_ran(round_, stack_);
-    while (stack_.recorded < stack_.size) {
-      record_call(stack_.calls[stack_.recorded]);
-    }
+    while (stack_.recorded < stack_.size) record_call(stack_.calls[stack_.recorded]);
     // A loop without a pending call runs a function that was live before the recording.
     std::uint32_t innermost_loop = 0;
-    while (innermost_loop < left_ && !callers_.frames[innermost_loop].is_loop) {
-      ++innermost_loop;
-    }
+    while (innermost_loop < left_ && !callers_.frames[innermost_loop].is_loop) ++innermost_loop;
     if (innermost_loop < left_) {
       record_callers_to(innermost_loop);
       stack_.running_loop = callers_.frames[innermost_loop].slot;
     }
-    if (innermost != 0 && (callers_.in_running_loop || callers_.loops != 0)) {
+    if (innermost != 0 && (callers_.in_running_loop || callers_.loops != 0))
       record_position(round_, innermost);
-    }
   }
 
   // Records the callers inside the innermost loop.
@@ -220,9 +201,7 @@ class PythonMerge {
  private:
   // Records the callers down to this one.
   void record_callers_to(std::uint32_t index) {
-    while (left_ > index) {
-      record_caller(round_, callers_.frames[--left_]);
-    }
+    while (left_ > index) record_caller(round_, callers_.frames[--left_]);
   }
 
   // The frame of a call that has not returned does not change, so it can be read without the GIL,
@@ -244,9 +223,8 @@ class PythonMerge {
     ++stack_.recorded;
     put_event(round_, call.builtin ? recording::kBuiltinCall : recording::kPythonCall, call.line,
               call.hook, call.function, call.ticks);
-    if (!call.builtin) {
+    if (!call.builtin)
       thread_buffer().noted_frame = 0;  // The new frame may have the address of the last noted one.
-    }
   }
 
   std::uint32_t round_;
@@ -258,17 +236,13 @@ class PythonMerge {
 // Records the callers of a call which returns into `frame`.
 void note_callers(const Frame& frame, std::uint32_t round) {
   const ThreadBuffer& buffer = thread_buffer();
-  if (!recorded || buffer.round == kUnrecorded) {
-    return;
-  }
+  if (!recorded || buffer.round == kUnrecorded) return;
   PythonStack* const stack = buffer.python;
   if (stack == nullptr || stack->round != round || stack->in_use) {
     CallerFrame frames[kMaxCallers];
     Callers callers{frames, kMaxCallers};
     find_callers(frame, 0, callers);
-    while (callers.count > 0) {
-      record_caller(round, frames[--callers.count]);
-    }
+    while (callers.count > 0) record_caller(round, frames[--callers.count]);
     return;
   }
   const StackUse use(*stack);
@@ -286,17 +260,12 @@ std::uint64_t slot_of_loop(const Frame& frame, const FrameRule& rule, std::uint6
 }
 
 std::uint64_t follow(const LoopPath& path, std::uint64_t slot) {
-  for (std::uint32_t i = 0; i < path.count; ++i) {
-    if (read_word(slot + path.offsets[i]) != path.returns[i]) {
-      return 0;
-    }
-  }
+  for (std::uint32_t i = 0; i < path.count; ++i)
+    if (read_word(slot + path.offsets[i]) != path.returns[i]) return 0;
   const std::uint64_t at = slot + path.offsets[path.count];
   const std::uint64_t inside = read_word(at);
   const KnownFrame known = frame_at(inside);
-  if (known.kind != FrameKind::loop || known.rule.base != FrameBase::stack_pointer) {
-    return 0;
-  }
+  if (known.kind != FrameKind::loop || known.rule.base != FrameBase::stack_pointer) return 0;
   return slot_of_loop({at + 8, 0, false, inside}, known.rule, stack_end_above(slot));
 }
 
@@ -309,9 +278,7 @@ std::uint64_t loop_around(std::uint64_t slot, std::uint64_t frame_pointer) {
           ? nullptr
           : &thread_buffer().python->paths[hash_of(first) & (PythonStack::kLoopPaths - 1)];
   if (kept != nullptr && kept->first == first) {
-    if (const std::uint64_t loop = follow(*kept, slot); loop != 0) {
-      return loop;
-    }
+    if (const std::uint64_t loop = follow(*kept, slot); loop != 0) return loop;
   }
   LoopPath path{};
   bool keeps = true;
@@ -324,16 +291,12 @@ std::uint64_t loop_around(std::uint64_t slot, std::uint64_t frame_pointer) {
     if (known.kind == FrameKind::loop) {
       path.first = first;
       path.count = i;
-      if (keeps && kept != nullptr) {
-        *kept = path;
-      }
+      if (keeps && kept != nullptr) *kept = path;
       return slot_of_loop(frame, known.rule, end);
     }
     keeps = keeps && known.rule.base == FrameBase::stack_pointer;
     const std::uint64_t frame_address = address_of_frame(frame, known.rule, end);
-    if (frame_address == 0 || i == LoopPath::kMaxFrames) {
-      return 0;
-    }
+    if (frame_address == 0 || i == LoopPath::kMaxFrames) return 0;
     path.returns[i] = frame.return_address;
     leave_frame(frame, known.rule, frame_address, end);
     at = frame_address - 8;
@@ -344,15 +307,11 @@ std::uint64_t loop_around(std::uint64_t slot, std::uint64_t frame_pointer) {
 }  // namespace
 
 bool make_caller_tables() {
-  if (optrace_agent_probed_returns != nullptr) {
-    return true;
-  }
+  if (optrace_agent_probed_returns != nullptr) return true;
   prepare_module_lookup();
   void* const memory = mmap(nullptr, kProbedReturns * sizeof(std::uint64_t), PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED || !make_frame_cache()) {
-    return false;
-  }
+  if (memory == MAP_FAILED || !make_frame_cache()) return false;
   optrace_agent_probed_returns = static_cast<std::uint64_t*>(memory);
   return true;
 }
@@ -367,9 +326,7 @@ std::uint64_t note_callers_of_library(std::uint64_t frame_address, std::uint32_t
   for (int i = 0; i < kMaxOutside && end != 0; ++i) {
     const KnownFrame known = frame_at(frame.return_address);
     const std::uint64_t address = address_of_frame(frame, known.rule, end);
-    if (address == 0) {
-      return 0;
-    }
+    if (address == 0) return 0;
     if (known.kind != FrameKind::outside) {
       note_callers(frame, round);
       const std::uint64_t slot = address - 8;
@@ -384,9 +341,7 @@ std::uint64_t ended_up_to(std::uint64_t stack_pointer) {
   constexpr std::uint64_t kMaxEvents = 256;
   const ThreadBuffer& buffer = thread_buffer();
   const std::uint64_t stack_end = stack_end_above(stack_pointer);
-  if (buffer.chunk == nullptr || stack_end == 0) {
-    return stack_pointer;
-  }
+  if (buffer.chunk == nullptr || stack_end == 0) return stack_pointer;
   const auto first = reinterpret_cast<std::uint64_t>(buffer.chunk + 1);
   std::uint64_t ended = stack_pointer;
   std::uint64_t at = buffer.cursor;
@@ -394,31 +349,23 @@ std::uint64_t ended_up_to(std::uint64_t stack_pointer) {
     at -= sizeof(recording::Event);
     // NOLINTNEXTLINE(performance-no-int-to-ptr)
     const auto& event = *reinterpret_cast<const recording::Event*>(at);
-    if (event.id >= recording::kFirstPythonEvent && !recording::is_caller(event.id)) {
-      continue;
-    }
+    if (event.id >= recording::kFirstPythonEvent && !recording::is_caller(event.id)) continue;
     const std::uint64_t slot = event.stack_pointer;
     if (slot <= ended || slot >= stack_end || slot % sizeof(std::uint64_t) != 0 ||
         !is_readable(slot)) {  // It may be in the stack of a coroutine that is gone.
       continue;
     }
-    if (read_word(slot) == event.return_address) {
-      break;
-    }
+    if (read_word(slot) == event.return_address) break;
     ended = slot;
   }
   return ended;
 }
 
 void forget_callers() {
-  if (!__atomic_exchange_n(&any_noted, false, __ATOMIC_RELAXED)) {
-    return;
-  }
-  for (std::uint64_t i = 0; i < kProbedReturns; ++i) {
-    if (optrace_agent_probed_returns[i] != 0) {
+  if (!__atomic_exchange_n(&any_noted, false, __ATOMIC_RELAXED)) return;
+  for (std::uint64_t i = 0; i < kProbedReturns; ++i)
+    if (optrace_agent_probed_returns[i] != 0)
       __atomic_store_n(&optrace_agent_probed_returns[i], 0, __ATOMIC_RELAXED);
-    }
-  }
 }
 
 }  // namespace optrace::agent

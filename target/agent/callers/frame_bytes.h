@@ -47,9 +47,7 @@ class Bytes {
       byte = take<std::uint8_t>();
       value |= shift < 64 ? std::uint64_t{byte & 0x7FU} << shift : 0;
     }
-    if (shift < 64 && (byte & 0x40) != 0) {
-      value |= ~std::uint64_t{0} << shift;
-    }
+    if (shift < 64 && (byte & 0x40) != 0) value |= ~std::uint64_t{0} << shift;
     return static_cast<std::int64_t>(value);
   }
 

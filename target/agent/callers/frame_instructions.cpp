@@ -19,9 +19,7 @@ FramePointerExpression read_expression(Bytes& bytes) {
   const std::uint64_t size = bytes.unsigned_leb();
   const std::uint64_t begin = bytes.at();
   bytes.skip(size);
-  if (!bytes.good()) {
-    return {};
-  }
+  if (!bytes.good()) return {};
   Bytes block(begin, begin + size);
   FramePointerExpression expression;
   const bool starts = block.take<std::uint8_t>() == kRegister6;
@@ -108,9 +106,7 @@ bool Machine::change_saved(std::uint8_t opcode, Bytes& bytes) {
       forget(bytes.unsigned_leb());
       return true;
     case 0x08: {  // DW_CFA_same_value
-      if (bytes.unsigned_leb() == kFramePointer) {
-        row_.saved = SavedFramePointer::same;
-      }
+      if (bytes.unsigned_leb() == kFramePointer) row_.saved = SavedFramePointer::same;
       return true;
     }
     case 0x09: {  // DW_CFA_register

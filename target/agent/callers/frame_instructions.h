@@ -40,9 +40,7 @@ class Machine {
   /// Returns false for an unsupported instruction.
   bool run(std::uint64_t at, std::uint64_t end) {
     Bytes bytes(at, end);
-    while (!bytes.at_end() && location_ <= address_) {
-      step(bytes);
-    }
+    while (!bytes.at_end() && location_ <= address_) step(bytes);
     return bytes.good();
   }
 
@@ -66,11 +64,10 @@ class Machine {
     }
   }
   void forget(std::uint64_t column) {
-    if (column == kFramePointer) {
+    if (column == kFramePointer)
       row_.saved = SavedFramePointer::unknown;
-    } else if (column == kReturnAddress) {
+    else if (column == kReturnAddress)
       row_.outermost = true;
-    }
   }
   void set_base(std::uint64_t base, std::int64_t offset) {
     row_.base_register = base;

@@ -58,9 +58,8 @@ void add_module(const dl_phdr_info& info, Listing& listing) {
   module.mark = *reinterpret_cast<const std::uint64_t*>(module.table);
   // Insert in address order; the dynamic linker lists modules in load order.
   std::uint32_t at = listing.count++;
-  for (; at > 0 && listing.modules[at - 1].first > module.first; --at) {
+  for (; at > 0 && listing.modules[at - 1].first > module.first; --at)
     listing.modules[at] = listing.modules[at - 1];
-  }
   listing.modules[at] = module;
 }
 
@@ -68,9 +67,7 @@ int list_module(dl_phdr_info* info, std::size_t, void* argument) {
   Listing& listing = *static_cast<Listing*>(argument);
   listing.added = info->dlpi_adds;
   listing.removed = info->dlpi_subs;
-  if (listing.count < listing.modules.count) {
-    add_module(*info, listing);
-  }
+  if (listing.count < listing.modules.count) add_module(*info, listing);
   return 0;
 }
 
@@ -94,13 +91,10 @@ bool list_frame_modules() {
     frame_modules_are_current();
     return true;
   }
-  if (list_count == kMaxLists) {
+  if (list_count == kMaxLists)
     return true;  // Keep the last list: an address in no listed module ends the unwinding.
-  }
   Listing& listing = lists[list_count];
-  if (!listing.modules.allocate(kMaxFrameModules)) {
-    return false;
-  }
+  if (!listing.modules.allocate(kMaxFrameModules)) return false;
   dl_iterate_phdr(list_module, &listing);
   ++list_count;
   use_frame_modules(listing.modules.data, listing.count);
@@ -114,15 +108,12 @@ void prepare_module_lookup() {
 bool look_up_frame_module(std::uint64_t address, FrameModule& module) {
   FoundObject found{};
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
-  if (find_object == nullptr || find_object(reinterpret_cast<void*>(address), &found) != 0) {
+  if (find_object == nullptr || find_object(reinterpret_cast<void*>(address), &found) != 0)
     return false;
-  }
   module.first = reinterpret_cast<std::uint64_t>(found.map_start);
   module.last = reinterpret_cast<std::uint64_t>(found.map_end);
   module.table = reinterpret_cast<std::uint64_t>(found.eh_frame);
-  if (module.table < module.first || module.table >= module.last) {
-    return false;
-  }
+  if (module.table < module.first || module.table >= module.last) return false;
   // Upper bound, because the size of the section itself is not available.
   module.table_size = module.last - module.table;
   // NOLINTNEXTLINE(performance-no-int-to-ptr)

@@ -80,15 +80,12 @@ const FrameModule* find_module(std::uint64_t address) {
   std::uint32_t low = 0;
   for (std::uint32_t high = list.count; low < high;) {
     const std::uint32_t middle = low + (high - low) / 2;
-    if (list.modules[middle].first <= address) {
+    if (list.modules[middle].first <= address)
       low = middle + 1;
-    } else {
+    else
       high = middle;
-    }
   }
-  if (low == 0 || address >= list.modules[low - 1].last) {
-    return nullptr;
-  }
+  if (low == 0 || address >= list.modules[low - 1].last) return nullptr;
   return &list.modules[low - 1];
 }
 
@@ -117,25 +114,20 @@ std::uint64_t find_entry(const FrameModule& module, std::uint64_t address) {
   std::uint64_t low = 0;
   for (std::uint64_t high = count; low < high;) {
     const std::uint64_t middle = low + (high - low) / 2;
-    if (rows[middle].function <= wanted) {
+    if (rows[middle].function <= wanted)
       low = middle + 1;
-    } else {
+    else
       high = middle;
-    }
   }
   return low == 0 ? 0
                   : module.table + static_cast<std::uint64_t>(std::int64_t{rows[low - 1].entry});
 }
 
 bool read_common(std::uint64_t at, const FrameModule& module, Common& common) {
-  if (at < module.first || at >= module.last) {
-    return false;
-  }
+  if (at < module.first || at >= module.last) return false;
   Bytes bytes(at, module.last);
   const auto size = bytes.take<std::uint32_t>();
-  if (!bytes.good() || size == 0 || size > module.last - bytes.at()) {
-    return false;
-  }
+  if (!bytes.good() || size == 0 || size > module.last - bytes.at()) return false;
   common.end = bytes.at() + size;
   Bytes body(bytes.at(), common.end);
   const auto id = body.take<std::uint32_t>();
@@ -143,9 +135,7 @@ bool read_common(std::uint64_t at, const FrameModule& module, Common& common) {
   char letters[8] = {};
   for (char& letter : letters) {
     letter = body.take<char>();
-    if (letter == 0) {
-      break;
-    }
+    if (letter == 0) break;
   }
   common.code_factor = body.unsigned_leb();
   common.data_factor = body.signed_leb();
@@ -162,9 +152,7 @@ bool read_common(std::uint64_t at, const FrameModule& module, Common& common) {
     for (int i = 1; letters[i] != 0; ++i) {
       switch (letters[i]) {
         case 'R':
-          if (data.take<std::uint8_t>() != kSigned4FromHere) {
-            return false;
-          }
+          if (data.take<std::uint8_t>() != kSigned4FromHere) return false;
           break;
         case 'P': {
           const auto encoding = data.take<std::uint8_t>();
@@ -179,9 +167,7 @@ bool read_common(std::uint64_t at, const FrameModule& module, Common& common) {
           return false;  // Not supported, for example 'S' (signal frame).
       }
     }
-    if (!data.good()) {
-      return false;
-    }
+    if (!data.good()) return false;
   }
   common.instructions = body.at();
   return body.good();
@@ -230,22 +216,16 @@ bool find_frame_rule(std::uint64_t address, FrameRule& rule) {
   FrameModule loaded{};
   if (module == nullptr || !is_there(*module)) {
     __atomic_store_n(&outdated, true, __ATOMIC_RELAXED);
-    if (!optrace_agent_look_up_module(address, &loaded) || !is_there(loaded)) {
-      return false;
-    }
+    if (!optrace_agent_look_up_module(address, &loaded) || !is_there(loaded)) return false;
     module = &loaded;
     note_met_module();
   }
   const std::uint64_t at = find_entry(*module, address);
-  if (at == 0 || at < module->first || at >= module->last) {
-    return true;
-  }
+  if (at == 0 || at < module->first || at >= module->last) return true;
   Bytes entry(at, module->last);
   const auto size = entry.take<std::uint32_t>();
   const std::uint64_t common_pointer = entry.at();
-  if (!entry.good() || size == 0 || size > module->last - entry.at()) {
-    return true;
-  }
+  if (!entry.good() || size == 0 || size > module->last - entry.at()) return true;
   const std::uint64_t end = entry.at() + size;
   const auto common_distance = entry.take<std::uint32_t>();
   const std::uint64_t here = entry.at();
@@ -258,17 +238,11 @@ bool find_frame_rule(std::uint64_t address, FrameRule& rule) {
     return true;
   }
   rule.function = function;
-  if (common.augmented) {
-    entry.skip(entry.unsigned_leb());
-  }
+  if (common.augmented) entry.skip(entry.unsigned_leb());
   Machine machine(common, function, address);
-  if (!entry.good() || !machine.run(common.instructions, common.end)) {
-    return true;
-  }
+  if (!entry.good() || !machine.run(common.instructions, common.end)) return true;
   machine.begin();
-  if (machine.run(entry.at(), end)) {
-    fill(machine.row(), rule);
-  }
+  if (machine.run(entry.at(), end)) fill(machine.row(), rule);
   return true;
 }
 

@@ -39,9 +39,7 @@ _Unwind_Reason_Code visit(_Unwind_Context* context, void* argument) {
   const std::uint64_t slot = _Unwind_GetCFA(context) - 8;
   if (walk.instruction != 0 && !walk.instruction_is_ours && slot % 8 == 0 &&
       holds(slot, instruction)) {
-    if (walk.count == walk.capacity) {
-      return _URC_NORMAL_STOP;
-    }
+    if (walk.count == walk.capacity) return _URC_NORMAL_STOP;
     walk.frames[walk.count++] = {slot, instruction, walk.instruction};
   }
   walk.instruction = instruction;

@@ -38,20 +38,14 @@ class CodeRanges {
  public:
   bool contain(std::uint64_t address) const {
     const std::uint32_t count = __atomic_load_n(&count_, __ATOMIC_ACQUIRE);
-    for (std::uint32_t i = 0; i < count; ++i) {
-      if (address >= ranges_[i].first && address < ranges_[i].last) {
-        return true;
-      }
-    }
+    for (std::uint32_t i = 0; i < count; ++i)
+      if (address >= ranges_[i].first && address < ranges_[i].last) return true;
     return false;
   }
 
   void add(std::uint64_t first, std::uint64_t last) {
-    for (std::uint32_t i = 0; i < count_; ++i) {
-      if (ranges_[i].first == first && ranges_[i].last == last) {
-        return;
-      }
-    }
+    for (std::uint32_t i = 0; i < count_; ++i)
+      if (ranges_[i].first == first && ranges_[i].last == last) return;
     if (count_ < kMax) {
       ranges_[count_] = {first, last};
       __atomic_store_n(&count_, count_ + 1, __ATOMIC_RELEASE);
@@ -70,21 +64,16 @@ CodeRanges<8> loops;  // The evaluation loop.
 CodeRanges<1024> probed_modules;
 
 FrameKind kind_of(std::uint64_t return_address, const FrameRule& rule) {
-  if (rule.function != 0 && find_trap(rule.function) != 0) {
-    return FrameKind::probed;
-  }
-  if (loops.contain(return_address - 1)) {
-    return FrameKind::loop;
-  }
+  if (rule.function != 0 && find_trap(rule.function) != 0) return FrameKind::probed;
+  if (loops.contain(return_address - 1)) return FrameKind::loop;
   return probed_modules.contain(return_address - 1) ? FrameKind::other : FrameKind::outside;
 }
 
 KnownFrame known_frame_of(Site& site, std::uint64_t return_address) {
   const std::uint32_t version = traps_version();
   const std::uint32_t cached = __atomic_load_n(&site.kind, __ATOMIC_RELAXED);
-  if (cached / kKinds == version % (UINT32_MAX / kKinds)) {
+  if (cached / kKinds == version % (UINT32_MAX / kKinds))
     return {site.rule, static_cast<FrameKind>(cached % kKinds)};
-  }
   const FrameKind kind = kind_of(return_address, site.rule);
   __atomic_store_n(&site.kind,
                    version % (UINT32_MAX / kKinds) * kKinds + static_cast<std::uint32_t>(kind),
@@ -116,9 +105,8 @@ void restore_frame_pointer(Frame& frame, const FrameRule& rule, std::uint64_t fr
 }  // namespace
 
 bool make_frame_cache() {
-  if (const auto* const end = static_cast<void**>(dlsym(RTLD_DEFAULT, "__libc_stack_end"))) {
+  if (const auto* const end = static_cast<void**>(dlsym(RTLD_DEFAULT, "__libc_stack_end")))
     main_stack_end = reinterpret_cast<std::uint64_t>(*end);
-  }
   void* const memory = mmap(nullptr, kSites * sizeof(Site), PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   sites = memory == MAP_FAILED ? nullptr : static_cast<Site*>(memory);
@@ -134,9 +122,7 @@ void add_probed_module(std::uint64_t first, std::uint64_t last) {
 }
 
 std::uint64_t stack_end_above(std::uint64_t slot) {
-  if (slot < main_stack_end && main_stack_end - slot < kMaxStack) {
-    return main_stack_end;
-  }
+  if (slot < main_stack_end && main_stack_end - slot < kMaxStack) return main_stack_end;
   // In glibc, a thread's control block, whose address is at fs:0, lies above its stack.
   std::uint64_t control_block = 0;  // NOLINT(misc-const-correctness): The assembly stores it.
   asm("movq %%fs:0, %0" : "=r"(control_block));
@@ -149,9 +135,7 @@ KnownFrame frame_at(std::uint64_t return_address) {
   for (std::uint64_t i = 0; i < kMaxProbes; ++i, ++place) {
     Site& site = sites[place & (kSites - 1)];
     const std::uint64_t found = __atomic_load_n(&site.address, __ATOMIC_ACQUIRE);
-    if (found == return_address) {
-      return known_frame_of(site, return_address);
-    }
+    if (found == return_address) return known_frame_of(site, return_address);
     if (found == 0) {
       free_site = &site;
       break;

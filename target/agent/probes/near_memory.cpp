@@ -30,23 +30,17 @@ class MapsReader {
  public:
   MapsReader() : file_(open("/proc/self/maps", O_RDONLY | O_CLOEXEC)) {}
   ~MapsReader() {
-    if (file_ >= 0) {
-      close(file_);
-    }
+    if (file_ >= 0) close(file_);
   }
   MapsReader(const MapsReader&) = delete;
   MapsReader& operator=(const MapsReader&) = delete;
 
   bool next(Mapping& mapping) {
     char line[256];
-    if (!read_line(line, sizeof(line))) {
-      return false;
-    }
+    if (!read_line(line, sizeof(line))) return false;
     const char* at = line;
     mapping.first = hexadecimal(at);
-    if (*at != '-') {
-      return false;
-    }
+    if (*at != '-') return false;
     ++at;
     mapping.last = hexadecimal(at);
     mapping.heap = std::strstr(at, "[heap]") != nullptr;
@@ -57,15 +51,13 @@ class MapsReader {
  private:
   static std::uint64_t hexadecimal(const char*& at) {
     std::uint64_t value = 0;
-    for (;; ++at) {
-      if (*at >= '0' && *at <= '9') {
+    for (;; ++at)
+      if (*at >= '0' && *at <= '9')
         value = value * 16 + static_cast<std::uint64_t>(*at - '0');
-      } else if (*at >= 'a' && *at <= 'f') {
+      else if (*at >= 'a' && *at <= 'f')
         value = value * 16 + static_cast<std::uint64_t>(*at - 'a') + 10;
-      } else {
+      else
         return value;
-      }
-    }
   }
 
   // Reads a line, truncated to the capacity; the rest of a long path is skipped.
@@ -74,12 +66,8 @@ class MapsReader {
     for (;;) {
       if (at_ == filled_) {
         const ssize_t got = file_ < 0 ? 0 : read(file_, buffer_, sizeof(buffer_));
-        if (got < 0 && errno == EINTR) {
-          continue;
-        }
-        if (got <= 0) {
-          return false;
-        }
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return false;
         at_ = 0;
         filled_ = static_cast<std::size_t>(got);
       }
@@ -88,9 +76,7 @@ class MapsReader {
         line[size] = '\0';
         return true;
       }
-      if (size + 1 < capacity) {
-        line[size++] = character;
-      }
+      if (size + 1 < capacity) line[size++] = character;
     }
   }
 
@@ -109,13 +95,9 @@ std::uint64_t closest_in_gap(std::uint64_t first, std::uint64_t last, std::uint6
                              std::uint64_t size, std::uint64_t alignment) {
   const std::uint64_t mask = ~(alignment - 1);
   first = (first + alignment - 1) & mask;
-  if (first >= last || last - first < size) {
-    return 0;
-  }
+  if (first >= last || last - first < size) return 0;
   const std::uint64_t highest = (last - size) & mask;
-  if (wanted <= first) {
-    return first;
-  }
+  if (wanted <= first) return first;
   return wanted >= highest ? highest : wanted & mask;
 }
 
@@ -129,18 +111,12 @@ std::uint64_t find_gap(std::uint64_t lowest, std::uint64_t highest, std::uint64_
     Mapping mapping;
     more = maps.next(mapping);
     std::uint64_t gap_last = more && mapping.first < kHighest ? mapping.first : kHighest;
-    if (mapping.stack) {
-      gap_last = gap_last > kGrowth ? gap_last - kGrowth : 0;
-    }
+    if (mapping.stack) gap_last = gap_last > kGrowth ? gap_last - kGrowth : 0;
     const std::uint64_t place =
         closest_in_gap(gap_first > lowest ? gap_first : lowest,
                        gap_last < highest ? gap_last : highest, wanted, size, alignment);
-    if (place != 0 && (best == 0 || distance(place, wanted) < distance(best, wanted))) {
-      best = place;
-    }
-    if (more && mapping.last > gap_first) {
-      gap_first = mapping.last + (mapping.heap ? kGrowth : 0);
-    }
+    if (place != 0 && (best == 0 || distance(place, wanted) < distance(best, wanted))) best = place;
+    if (more && mapping.last > gap_first) gap_first = mapping.last + (mapping.heap ? kGrowth : 0);
   }
   return best;
 }
@@ -149,15 +125,11 @@ std::uint8_t* map_aligned(std::uint64_t lowest, std::uint64_t highest, std::uint
                           std::uint64_t size, std::uint64_t alignment) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     const std::uint64_t place = find_gap(lowest, highest, wanted, size, alignment);
-    if (place == 0) {
-      return nullptr;
-    }
+    if (place == 0) return nullptr;
     void* const hint = reinterpret_cast<void*>(place);  // NOLINT(performance-no-int-to-ptr)
     void* const memory = mmap(hint, size, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-    if (memory == hint) {
-      return static_cast<std::uint8_t*>(memory);
-    }
+    if (memory == hint) return static_cast<std::uint8_t*>(memory);
     if (memory != MAP_FAILED) {
       // A kernel before 4.17 ignores the flag and takes the address as a hint.
       munmap(memory, size);
@@ -175,9 +147,7 @@ std::uint8_t* map_between(std::uint64_t lowest, std::uint64_t highest, std::uint
   std::uint8_t* memory = nullptr;
   if (size > kWorthHugePages) {
     memory = map_aligned(lowest, highest, wanted, page_ceiling(size), kHugePage);
-    if (memory != nullptr) {
-      madvise(memory, page_ceiling(size), MADV_HUGEPAGE);
-    }
+    if (memory != nullptr) madvise(memory, page_ceiling(size), MADV_HUGEPAGE);
   }
   return memory != nullptr ? memory
                            : map_aligned(lowest, highest, wanted, page_ceiling(size), kPage);

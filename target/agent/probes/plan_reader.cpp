@@ -43,16 +43,10 @@ bool fixup_is_sound(const plan::Fixup& fixup, const plan::Probe& probe) {
 }  // namespace
 
 int parse_plan(const std::uint8_t* bytes, std::uint64_t size, PlanView& view) {
-  if (size < sizeof(plan::Header)) {
-    return -EBADMSG;
-  }
+  if (size < sizeof(plan::Header)) return -EBADMSG;
   const auto* header = reinterpret_cast<const plan::Header*>(bytes);
-  if (std::memcmp(header->magic, plan::kMagic, sizeof(plan::kMagic)) != 0) {
-    return -EBADMSG;
-  }
-  if (header->version != plan::kVersion) {
-    return -EPROTONOSUPPORT;
-  }
+  if (std::memcmp(header->magic, plan::kMagic, sizeof(plan::kMagic)) != 0) return -EBADMSG;
+  if (header->version != plan::kVersion) return -EPROTONOSUPPORT;
   const std::uint64_t probes_at = sizeof(plan::Header);
   const std::uint64_t fixups_at =
       probes_at + std::uint64_t{header->probe_count} * sizeof(plan::Probe);
@@ -68,14 +62,9 @@ int parse_plan(const std::uint8_t* bytes, std::uint64_t size, PlanView& view) {
   const auto* fixups = reinterpret_cast<const plan::Fixup*>(bytes + fixups_at);
   for (std::uint32_t i = 0; i < header->probe_count; ++i) {
     const plan::Probe& probe = probes[i];
-    if (!probe_is_sound(probe, *header)) {
-      return -EBADMSG;
-    }
-    for (std::uint32_t j = 0; j < probe.fixup_count; ++j) {
-      if (!fixup_is_sound(fixups[probe.first_fixup + j], probe)) {
-        return -EBADMSG;
-      }
-    }
+    if (!probe_is_sound(probe, *header)) return -EBADMSG;
+    for (std::uint32_t j = 0; j < probe.fixup_count; ++j)
+      if (!fixup_is_sound(fixups[probe.first_fixup + j], probe)) return -EBADMSG;
   }
   view = {header, probes, fixups, bytes + code_at, reinterpret_cast<const char*>(bytes + path_at)};
   return 0;
@@ -83,9 +72,7 @@ int parse_plan(const std::uint8_t* bytes, std::uint64_t size, PlanView& view) {
 
 int load_plan(const char* path, PageArray<std::uint8_t>& bytes, PlanView& view) {
   const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) {
-    return -errno;
-  }
+  if (file < 0) return -errno;
   struct stat status{};
   int result = fstat(file, &status) == 0 ? 0 : -errno;
   if (result == 0 && (!S_ISREG(status.st_mode) || status.st_size <= 0 ||
@@ -94,29 +81,23 @@ int load_plan(const char* path, PageArray<std::uint8_t>& bytes, PlanView& view) 
   }
   const auto size = static_cast<std::uint64_t>(status.st_size);
   PageArray<std::uint8_t> copy;
-  if (result == 0 && !copy.allocate(size)) {
-    result = -ENOMEM;
-  }
+  if (result == 0 && !copy.allocate(size)) result = -ENOMEM;
   std::uint64_t done = 0;
   while (result == 0 && done < size) {
     const ssize_t got = read(file, copy.data + done, size - done);
-    if (got > 0) {
+    if (got > 0)
       done += static_cast<std::uint64_t>(got);
-    } else if (got == 0) {
+    else if (got == 0)
       result = -EBADMSG;
-    } else if (errno != EINTR) {
+    else if (errno != EINTR)
       result = -errno;
-    }
   }
   close(file);
-  if (result == 0) {
-    result = parse_plan(copy.data, size, view);
-  }
-  if (result == 0) {
+  if (result == 0) result = parse_plan(copy.data, size, view);
+  if (result == 0)
     bytes = copy;
-  } else {
+  else
     copy.release();
-  }
   return result;
 }
 

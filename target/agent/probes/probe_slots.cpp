@@ -90,9 +90,7 @@ bool apply_fixups(const PlanView& plan, const plan::Probe& probe, std::uint64_t 
     }
     const auto distance = static_cast<std::int64_t>(
         target - (reinterpret_cast<std::uint64_t>(at) + 4) - fixup.addend);
-    if (!fits_32_bits(distance)) {
-      return false;
-    }
+    if (!fits_32_bits(distance)) return false;
     put_value(at, static_cast<std::int32_t>(distance));
   }
   return true;
@@ -106,9 +104,7 @@ void sort_by_address(const PlanView& plan, const PageArray<std::uint32_t>& by_ad
   std::uint32_t* const first = by_address.data;
   std::uint32_t* const last = first + plan.header->probe_count;
   std::iota(first, last, 0U);
-  if (!std::is_sorted(first, last, lower)) {
-    std::sort(first, last, lower);
-  }
+  if (!std::is_sorted(first, last, lower)) std::sort(first, last, lower);
 }
 
 std::uint64_t slot_size(const plan::Probe& probe, bool far) {
@@ -119,13 +115,10 @@ std::uint64_t slot_size(const plan::Probe& probe, bool far) {
 // Returns the size of a slab in bytes, or 0 if offsets in it would not fit 32 bits.
 std::uint64_t slab_size(const PlanView& plan, bool far) {
   std::uint64_t size = kFirstSlot;
-  for (std::uint32_t i = 0; i < plan.header->probe_count; ++i) {
+  for (std::uint32_t i = 0; i < plan.header->probe_count; ++i)
     size += slot_size(plan.probes[i], far);
-  }
   size = page_ceiling(size);
-  if (size > kWorthHugePages) {
-    size = (size + kHugePage - 1) & ~(kHugePage - 1);
-  }
+  if (size > kWorthHugePages) size = (size + kHugePage - 1) & ~(kHugePage - 1);
   return size > UINT32_MAX ? 0 : size;
 }
 
@@ -139,9 +132,7 @@ std::uint8_t* map_in_reach(std::uint64_t first, std::uint64_t last, std::uint64_
 }  // namespace
 
 void Slab::release() {
-  if (memory != nullptr) {
-    munmap(memory, size);
-  }
+  if (memory != nullptr) munmap(memory, size);
   memory = nullptr;
   size = 0;
   slots.release();
@@ -160,9 +151,8 @@ int write_slots(const PlanView& plan, const LoadedModule& module, std::uint32_t 
   // Displaced code may refer to the module's data. If no memory reaches all of the module, use
   // memory that reaches the text, which is all that most displaced code refers to.
   slab.memory = map_in_reach(module.first, module.last, size);
-  for (int i = 0; i < module.text_count && slab.memory == nullptr; ++i) {
+  for (int i = 0; i < module.text_count && slab.memory == nullptr; ++i)
     slab.memory = map_in_reach(module.text[i].first, module.text[i].last, size);
-  }
   const bool far = slab.memory == nullptr;
   if (far) {  // Any memory will do for int3 probes whose code needs no reach.
     size = slab_size(plan, true);

@@ -34,9 +34,7 @@ std::uint32_t limit = 0;
 void restore(std::uint64_t address, std::uint8_t original, int protection) {
   constexpr std::uint64_t kWritable = PROT_READ | PROT_WRITE | PROT_EXEC;
   const std::uint64_t page = page_floor(address);
-  if (system_call(SYS_mprotect, page, kPage, kWritable) != 0) {
-    return;
-  }
+  if (system_call(SYS_mprotect, page, kPage, kWritable) != 0) return;
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
   *reinterpret_cast<volatile std::uint8_t*>(address) = original;
   system_call(SYS_mprotect, page, kPage, static_cast<std::uint64_t>(protection));
@@ -44,9 +42,7 @@ void restore(std::uint64_t address, std::uint8_t original, int protection) {
 
 // Removes an int3. Does nothing for a jump.
 void remove_trap(PlacedPlan& plan, std::uint32_t probe) {
-  if (plan.slab.slots[probe].state != ProbeState::trap || !try_patching()) {
-    return;
-  }
+  if (plan.slab.slots[probe].state != ProbeState::trap || !try_patching()) return;
   Slot& slot = plan.slab.slots[probe];
   const plan::Probe& planned = plan.view.probes[probe];
   const std::uint64_t address = planned.address + plan.module.bias;
@@ -55,9 +51,8 @@ void remove_trap(PlacedPlan& plan, std::uint32_t probe) {
   if (plan.placed && slot.state == ProbeState::trap && *byte == kTrap) {
     for (int i = 0; i < plan.module.text_count; ++i) {
       const LoadedModule::Text& text = plan.module.text[i];
-      if (address >= text.first && address < text.last) {
+      if (address >= text.first && address < text.last)
         restore(address, planned.original[0], text.protection);
-      }
     }
     slot.state = *byte == kTrap ? ProbeState::trap : ProbeState::unplaced;
   }
@@ -75,9 +70,7 @@ void store(std::uint32_t& value, std::uint32_t to) {
 // Notes a return slot. Returns true if the probe has not been hit with it, and may record again.
 bool is_new_slot(Hits& hits, std::uint32_t slot) {
   for (std::uint32_t& known : hits.slots) {
-    if (load(known) == slot) {
-      return false;
-    }
+    if (load(known) == slot) return false;
     if (load(known) == 0) {
       store(known, slot);
       return true;
@@ -93,49 +86,39 @@ void limit_return_probes(std::uint32_t hits) {
 }
 
 void add_return_probes(PlacedPlan& plan) {
-  if (limit == 0) {
-    return;
-  }
+  if (limit == 0) return;
   const std::uint32_t count = __atomic_load_n(&counted_count, __ATOMIC_ACQUIRE);
   for (std::uint32_t i = 0; i < count; ++i) {
     if (counted[i].plan == &plan) {
-      for (std::uint64_t probe = 0; probe < counted[i].hits.count; ++probe) {
+      for (std::uint64_t probe = 0; probe < counted[i].hits.count; ++probe)
         counted[i].hits[probe] = {};
-      }
       return;
     }
   }
   bool any = false;
-  for (std::uint32_t i = 0; i < plan.view.header->probe_count && !any; ++i) {
+  for (std::uint32_t i = 0; i < plan.view.header->probe_count && !any; ++i)
     any = plan::is_return(plan.view.probes[i].kind);
-  }
-  if (!any || count == kMaxPlans || !counted[count].hits.allocate(plan.view.header->probe_count)) {
+  if (!any || count == kMaxPlans || !counted[count].hits.allocate(plan.view.header->probe_count))
     return;
-  }
   counted[count].plan = &plan;
   __atomic_store_n(&counted_count, count + 1, __ATOMIC_RELEASE);
 }
 
 void forget_return_probes() {
-  while (counted_count > 0) {
-    counted[--counted_count].hits.release();
-  }
+  while (counted_count > 0) counted[--counted_count].hits.release();
 }
 
 }  // namespace optrace::agent
 
 std::uint32_t optrace_agent_count_return(std::uint64_t hit) {
   using namespace optrace::agent;
-  if (limit == 0) {  // Earlier recordings may have had one.
+  if (limit == 0)  // Earlier recordings may have had one.
     return 1;
-  }
   const auto id = static_cast<std::uint32_t>(hit);
   const std::uint32_t count = __atomic_load_n(&counted_count, __ATOMIC_ACQUIRE);
   for (std::uint32_t i = 0; i < count; ++i) {
     const std::uint32_t probe = id - counted[i].plan->first_id;
-    if (probe >= counted[i].hits.count) {
-      continue;
-    }
+    if (probe >= counted[i].hits.count) continue;
     Hits& hits = counted[i].hits[probe];
     const bool again = is_new_slot(hits, static_cast<std::uint32_t>(hit >> 32));
     const std::uint32_t recorded = again ? 0 : load(hits.recorded);

@@ -27,9 +27,7 @@ class WritableText {
   WritableText(const PlanView& plan, const LoadedModule& module) {
     for (int i = 0; i < module.text_count && error_ == 0; ++i) {
       const Range range = range_of_probes(plan, module, module.text[i]);
-      if (range.first >= range.last) {
-        continue;
-      }
+      if (range.first >= range.last) continue;
       if (mprotect(pointer(range.first), range.last - range.first,
                    PROT_READ | PROT_WRITE | PROT_EXEC) == 0) {
         ranges_[count_++] = range;
@@ -37,9 +35,7 @@ class WritableText {
         error_ = errno;
       }
     }
-    if (error_ != 0) {
-      protect_again();
-    }
+    if (error_ != 0) protect_again();
   }
   ~WritableText() { protect_again(); }
   WritableText(const WritableText&) = delete;
@@ -103,11 +99,8 @@ volatile std::uint8_t* entry_of(const plan::Probe& probe, const LoadedModule& mo
 }
 
 bool holds(const volatile std::uint8_t* at, const std::uint8_t* bytes, std::uint32_t size) {
-  for (std::uint32_t i = 0; i < size; ++i) {
-    if (at[i] != bytes[i]) {
-      return false;
-    }
-  }
+  for (std::uint32_t i = 0; i < size; ++i)
+    if (at[i] != bytes[i]) return false;
   return true;
 }
 
@@ -123,20 +116,15 @@ ProbeState judge(const PlanView& plan, std::uint32_t place, const LoadedModule& 
   const std::uint32_t index = slab.by_address[place];
   const plan::Probe& probe = plan.probes[index];
   const std::uint64_t entry = probe.address + module.bias;
-  if (module.text_around(entry, probe.original_size) == nullptr) {
-    return ProbeState::outside_text;
-  }
+  if (module.text_around(entry, probe.original_size) == nullptr) return ProbeState::outside_text;
   const bool jump = use_jumps && probe.patch == plan::Patch::jump;
   if (jump && place + 1 < plan.header->probe_count &&
       plan.probes[slab.by_address[place + 1]].address - probe.address < kJumpSize) {
     return ProbeState::overlapping;
   }
-  if (!holds(entry_of(probe, module), probe.original, probe.original_size)) {
+  if (!holds(entry_of(probe, module), probe.original, probe.original_size))
     return ProbeState::bytes_differ;
-  }
-  if (!jump) {
-    return ProbeState::trap;
-  }
+  if (!jump) return ProbeState::trap;
   const std::int64_t distance = jump_distance(slab, index, entry_of(probe, module));
   // A trap can use a slot that a jump does not reach.
   return distance >= INT32_MIN && distance <= INT32_MAX ? ProbeState::jump : ProbeState::trap;
@@ -146,9 +134,7 @@ ProbeState judge(const PlanView& plan, std::uint32_t place, const LoadedModule& 
 
 int place_probes(const PlanView& plan, const LoadedModule& module, Jumps jumps, Slab& slab) {
   const WritableText writable(plan, module);
-  if (writable.error() != 0) {
-    return -writable.error();
-  }
+  if (writable.error() != 0) return -writable.error();
   const std::uint32_t probes = plan.header->probe_count;
   bool any_jump = false;
   for (std::uint32_t place = 0; place < probes; ++place) {
@@ -162,14 +148,11 @@ int place_probes(const PlanView& plan, const LoadedModule& module, Jumps jumps, 
       }
     }
   }
-  if (!any_jump) {
-    return 0;
-  }
+  if (!any_jump) return 0;
   make_cores_refetch();
   if (jumps == Jumps::when_safe && !others_make_system_calls()) {
-    for (Slot* slot = slab.slots.data; slot != slab.slots.data + probes; ++slot) {
+    for (Slot* slot = slab.slots.data; slot != slab.slots.data + probes; ++slot)
       slot->state = slot->state == ProbeState::jump ? ProbeState::trap : slot->state;
-    }
     return 0;
   }
   for (std::uint32_t place = 0; place < probes; ++place) {
@@ -186,9 +169,7 @@ int place_probes(const PlanView& plan, const LoadedModule& module, Jumps jumps, 
   make_cores_refetch();
   for (std::uint32_t place = 0; place < probes; ++place) {
     const std::uint32_t i = slab.by_address[place];
-    if (slab.slots[i].state == ProbeState::jump) {
-      *entry_of(plan.probes[i], module) = kJump;
-    }
+    if (slab.slots[i].state == ProbeState::jump) *entry_of(plan.probes[i], module) = kJump;
   }
   make_cores_refetch();
   return 0;
@@ -196,9 +177,7 @@ int place_probes(const PlanView& plan, const LoadedModule& module, Jumps jumps, 
 
 int remove_probes(const PlanView& plan, const LoadedModule& module, Slab& slab) {
   const WritableText writable(plan, module);
-  if (writable.error() != 0) {
-    return -writable.error();
-  }
+  if (writable.error() != 0) return -writable.error();
   const std::uint32_t probes = plan.header->probe_count;
   bool any_jump = false;
   for (std::uint32_t place = 0; place < probes; ++place) {
@@ -230,9 +209,8 @@ int remove_probes(const PlanView& plan, const LoadedModule& module, Slab& slab) 
       const std::uint32_t i = slab.by_address[place];
       if (slab.slots[i].state == ProbeState::jump) {
         volatile std::uint8_t* const entry = entry_of(plan.probes[i], module);
-        for (std::uint32_t byte = 1; byte < kJumpSize; ++byte) {
+        for (std::uint32_t byte = 1; byte < kJumpSize; ++byte)
           entry[byte] = plan.probes[i].original[byte];
-        }
       }
     }
     make_cores_refetch();

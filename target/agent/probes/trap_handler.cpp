@@ -24,9 +24,7 @@ bool installed = false;
 // process.
 void pass_on(int signal, siginfo_t* information, void* context) {
   const bool from_kernel = information->si_code > 0;
-  if (previous.sa_handler == SIG_IGN && !from_kernel) {
-    return;
-  }
+  if (previous.sa_handler == SIG_IGN && !from_kernel) return;
   if (previous.sa_handler == SIG_DFL || previous.sa_handler == SIG_IGN) {
     struct sigaction standard{};
     standard.sa_handler = SIG_DFL;
@@ -39,20 +37,15 @@ void pass_on(int signal, siginfo_t* information, void* context) {
     return;
   }
   const struct sigaction handler = previous;
-  if ((static_cast<unsigned>(handler.sa_flags) & SA_RESETHAND) != 0) {
-    previous.sa_handler = SIG_DFL;
-  }
+  if ((static_cast<unsigned>(handler.sa_flags) & SA_RESETHAND) != 0) previous.sa_handler = SIG_DFL;
   sigset_t wanted = handler.sa_mask;
-  if ((handler.sa_flags & SA_NODEFER) == 0) {
-    sigaddset(&wanted, signal);
-  }
+  if ((handler.sa_flags & SA_NODEFER) == 0) sigaddset(&wanted, signal);
   sigset_t before;
   pthread_sigmask(SIG_BLOCK, &wanted, &before);
-  if ((handler.sa_flags & SA_SIGINFO) != 0) {
+  if ((handler.sa_flags & SA_SIGINFO) != 0)
     handler.sa_sigaction(signal, information, context);
-  } else {
+  else
     handler.sa_handler(signal);
-  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
@@ -78,16 +71,10 @@ void on_trap(int signal, siginfo_t* information, void* context) {
 
 int install_trap_handler() {
   struct sigaction now{};
-  if (sigaction(SIGTRAP, nullptr, &now) != 0) {
-    return -errno;
-  }
-  if (installed && (now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == on_trap) {
-    return 0;
-  }
+  if (sigaction(SIGTRAP, nullptr, &now) != 0) return -errno;
+  if (installed && (now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == on_trap) return 0;
   // The other handler may pass signals on to ours; installing ours again would create a loop.
-  if (installed) {
-    return -EBUSY;
-  }
+  if (installed) return -EBUSY;
   // Not on the alternative stack, which may be small. Not deferred, because the handler that a
   // signal is passed on to may itself enter a probed function.
   struct sigaction ours{};
@@ -95,9 +82,7 @@ int install_trap_handler() {
   ours.sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART;
   sigemptyset(&ours.sa_mask);
   previous = now;
-  if (sigaction(SIGTRAP, &ours, nullptr) != 0) {
-    return -errno;
-  }
+  if (sigaction(SIGTRAP, &ours, nullptr) != 0) return -errno;
   installed = true;
   return 0;
 }
@@ -105,9 +90,7 @@ int install_trap_handler() {
 void restore_trap_handler(bool none_in_traps) {
   // Another thread may have hit a trap whose signal has not been raised yet. That can't be
   // detected, and without a handler the signal would kill the process.
-  if (!installed || (!none_in_traps && !only_thread())) {
-    return;
-  }
+  if (!installed || (!none_in_traps && !only_thread())) return;
   wait_for_pending_traps();
   struct sigaction now{};
   if (sigaction(SIGTRAP, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) != 0 &&

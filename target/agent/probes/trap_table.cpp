@@ -53,33 +53,21 @@ void insert(Table& table, std::uint64_t entry, std::uint64_t slot) {
 
 std::uint64_t find_trap(std::uint64_t entry) {
   const Table* const table = current.load(std::memory_order_acquire);
-  if (table == nullptr) {
-    return 0;
-  }
+  if (table == nullptr) return 0;
   const std::uint64_t capacity = table->traps.count;
   for (std::uint64_t i = first_place(entry, capacity);; i = (i + 1) & (capacity - 1)) {
     const std::uint64_t found = table->traps[i].entry.load(std::memory_order_acquire);
-    if (found == entry) {
-      return table->traps[i].slot.load(std::memory_order_relaxed);
-    }
-    if (found == 0) {
-      return 0;
-    }
+    if (found == entry) return table->traps[i].slot.load(std::memory_order_relaxed);
+    if (found == 0) return 0;
   }
 }
 
 bool reserve_traps(std::uint64_t count) {
   const std::uint64_t used = table_count == 0 ? 0 : tables[table_count - 1].used;
-  if (table_count > 0 && (used + count) * 2 <= tables[table_count - 1].traps.count) {
-    return true;
-  }
+  if (table_count > 0 && (used + count) * 2 <= tables[table_count - 1].traps.count) return true;
   std::uint64_t capacity = kSmallestTable;
-  while (capacity < (used + count) * 2) {
-    capacity *= 2;
-  }
-  if (table_count == kMaxTables || !tables[table_count].traps.allocate(capacity)) {
-    return false;
-  }
+  while (capacity < (used + count) * 2) capacity *= 2;
+  if (table_count == kMaxTables || !tables[table_count].traps.allocate(capacity)) return false;
   Table& table = tables[table_count];
   table.used = 0;
   if (table_count > 0) {

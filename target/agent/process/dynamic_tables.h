@@ -18,9 +18,7 @@ T* at(std::uint64_t address) {
 
 inline std::uint32_t gnu_hash(const char* name) {
   std::uint32_t hash = 5381;
-  for (; *name != '\0'; ++name) {
-    hash = hash * 33 + static_cast<unsigned char>(*name);
-  }
+  for (; *name != '\0'; ++name) hash = hash * 33 + static_cast<unsigned char>(*name);
   return hash;
 }
 
@@ -39,14 +37,10 @@ class DynamicTables {
  public:
   DynamicTables(const dl_phdr_info& info, const LoadedModule& module) : module_(module) {
     const ElfW(Dyn)* entry = nullptr;
-    for (int i = 0; i < info.dlpi_phnum; ++i) {
-      if (info.dlpi_phdr[i].p_type == PT_DYNAMIC) {
+    for (int i = 0; i < info.dlpi_phnum; ++i)
+      if (info.dlpi_phdr[i].p_type == PT_DYNAMIC)
         entry = at<const ElfW(Dyn)>(module.bias + info.dlpi_phdr[i].p_vaddr);
-      }
-    }
-    for (; entry != nullptr && entry->d_tag != DT_NULL; ++entry) {
-      read(*entry);
-    }
+    for (; entry != nullptr && entry->d_tag != DT_NULL; ++entry) read(*entry);
   }
 
   bool usable() const { return symbols_ != nullptr && strings_ != nullptr; }
@@ -65,9 +59,7 @@ class DynamicTables {
       std::uint32_t index = buckets == 0 ? 0 : bucket[hash % buckets];
       for (bool more = index >= gnu_[1] && index != 0; more; ++index) {
         const std::uint32_t value = chain[index - gnu_[1]];
-        if ((value | 1U) == (hash | 1U) && std::strcmp(name(index), wanted) == 0) {
-          visit(index);
-        }
+        if ((value | 1U) == (hash | 1U) && std::strcmp(name(index), wanted) == 0) visit(index);
         more = (value & 1U) == 0;
       }
     } else if (system_v_ != nullptr && system_v_[0] > 0) {
@@ -75,9 +67,7 @@ class DynamicTables {
       const std::uint32_t* const chain = bucket + system_v_[0];
       for (std::uint32_t index = bucket[system_v_hash(wanted) % system_v_[0]];
            index != STN_UNDEF && index < system_v_[1]; index = chain[index]) {
-        if (std::strcmp(name(index), wanted) == 0) {
-          visit(index);
-        }
+        if (std::strcmp(name(index), wanted) == 0) visit(index);
       }
     }
   }
@@ -85,9 +75,7 @@ class DynamicTables {
   template <typename Visit>
   void for_each_import(Visit visit) const {
     const std::uint32_t end = gnu_ == nullptr ? 0 : gnu_[1];
-    for (std::uint32_t index = 1; index < end; ++index) {
-      visit(index);
-    }
+    for (std::uint32_t index = 1; index < end; ++index) visit(index);
   }
 
   template <typename Visit>

@@ -20,18 +20,14 @@ class NumberTable {
  public:
   bool allocate(std::uint32_t entries) {
     std::uint32_t size = 16;
-    while (size < 2 * entries) {
-      size *= 2;
-    }
+    while (size < 2 * entries) size *= 2;
     return cells_.allocate(size);
   }
   void release() { cells_.release(); }
 
   void add(std::uint32_t number, std::uint32_t redirection) {
     std::uint64_t cell = first_cell(number);
-    while (cells_[cell].redirection != 0) {
-      cell = next_cell(cell);
-    }
+    while (cells_[cell].redirection != 0) cell = next_cell(cell);
     cells_[cell] = {number, redirection + 1};
     ++count_;
   }
@@ -43,9 +39,7 @@ class NumberTable {
   void for_each(std::uint32_t number, Visit visit) const {
     for (std::uint64_t cell = first_cell(number); cells_[cell].redirection != 0;
          cell = next_cell(cell)) {
-      if (cells_[cell].number == number) {
-        visit(cells_[cell].redirection - 1);
-      }
+      if (cells_[cell].number == number) visit(cells_[cell].redirection - 1);
     }
   }
 
@@ -83,12 +77,8 @@ class Finder {
   Finder& operator=(const Finder&) = delete;
 
   int find() {
-    if (!by_name_.allocate(count_) || !by_symbol_.allocate(4 * count_)) {
-      return -ENOMEM;
-    }
-    for (std::uint32_t i = 0; i < count_; ++i) {
-      by_name_.add(gnu_hash(redirections_[i].symbol), i);
-    }
+    if (!by_name_.allocate(count_) || !by_symbol_.allocate(4 * count_)) return -ENOMEM;
+    for (std::uint32_t i = 0; i < count_; ++i) by_name_.add(gnu_hash(redirections_[i].symbol), i);
     dl_iterate_phdr(
         [](dl_phdr_info* info, std::size_t, void* argument) {
           auto& finder = *static_cast<Finder*>(argument);
@@ -118,36 +108,28 @@ class Finder {
   }
 
   bool is_wanted(const LoadedModule& module) const {
-    if (inside_ != 0) {
-      return holds(module, inside_);
-    }
+    if (inside_ != 0) return holds(module, inside_);
     // A module that contains a replacement also calls the original function.
-    for (std::uint32_t i = 0; i < count_; ++i) {
-      if (holds(module, reinterpret_cast<std::uint64_t>(redirections_[i].replacement))) {
+    for (std::uint32_t i = 0; i < count_; ++i)
+      if (holds(module, reinterpret_cast<std::uint64_t>(redirections_[i].replacement)))
         return false;
-      }
-    }
     return !holds(module, reinterpret_cast<std::uint64_t>(&imports));
   }
 
   void find_symbols(const DynamicTables& tables) {
     by_symbol_.clear();
     const auto add = [&](std::uint32_t index, std::uint32_t redirection) {
-      if (by_symbol_.is_full()) {
+      if (by_symbol_.is_full())
         error_ = -ENOSPC;
-      } else {
+      else
         by_symbol_.add(index, redirection);
-      }
     };
-    for (std::uint32_t i = 0; i < count_; ++i) {
+    for (std::uint32_t i = 0; i < count_; ++i)
       tables.for_each_hashed(redirections_[i].symbol, [&](std::uint32_t index) { add(index, i); });
-    }
     tables.for_each_import([&](std::uint32_t index) {
       const char* const name = tables.name(index);
       by_name_.for_each(gnu_hash(name), [&](std::uint32_t i) {
-        if (std::strcmp(redirections_[i].symbol, name) == 0) {
-          add(index, i);
-        }
+        if (std::strcmp(redirections_[i].symbol, name) == 0) add(index, i);
       });
     });
   }
@@ -160,15 +142,12 @@ class Finder {
       const auto type = ELF64_R_TYPE(relocation.r_info);
       const bool imports = type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT ||
                            (type == R_X86_64_64 && relocation.r_addend == 0);
-      if (!imports) {
-        return;
-      }
+      if (!imports) return;
       by_symbol_.for_each(
           static_cast<std::uint32_t>(ELF64_R_SYM(relocation.r_info)), [&](std::uint32_t i) {
             const std::uint64_t address = module.bias + relocation.r_offset;
-            if (address % sizeof(void*) == 0 && is_writable(info, relocation.r_offset)) {
+            if (address % sizeof(void*) == 0 && is_writable(info, relocation.r_offset))
               visit(relocation, address, i);
-            }
           });
     });
   }
@@ -184,9 +163,7 @@ class Finder {
         found.read_only_last = page_floor(module.bias + segment.p_vaddr + segment.p_memsz);
       }
     }
-    if (!found.entries.allocate(entries)) {
-      return false;
-    }
+    if (!found.entries.allocate(entries)) return false;
     std::uint64_t next = 0;
     for_each_entry(
         info, tables, module,
@@ -206,24 +183,17 @@ class Finder {
 
   void look_into(const dl_phdr_info& info) {
     const LoadedModule module = describe_module(info);
-    if (!is_wanted(module)) {
-      return;
-    }
+    if (!is_wanted(module)) return;
     any_module_ = true;
     const DynamicTables tables(info, module);
-    if (!tables.usable()) {
-      return;
-    }
+    if (!tables.usable()) return;
     find_symbols(tables);
-    if (by_symbol_.is_empty()) {
+    if (by_symbol_.is_empty())
       return;  // Avoid searching the millions of relocations of a large library.
-    }
     std::uint64_t entries = 0;
     for_each_entry(info, tables, module,
                    [&](const ElfW(Rela)&, std::uint64_t, std::uint32_t) { ++entries; });
-    if (error_ != 0 || entries == 0) {
-      return;
-    }
+    if (error_ != 0 || entries == 0) return;
     if (imports.count == ImportEntries::kMaxModules) {
       error_ = -ENOSPC;
       return;

@@ -35,14 +35,11 @@ class WritableEntries {
         last_ = end > last_ ? end : last_;
       }
     }
-    if (first_ < last_ && mprotect(at<void>(first_), last_ - first_, PROT_READ | PROT_WRITE) != 0) {
+    if (first_ < last_ && mprotect(at<void>(first_), last_ - first_, PROT_READ | PROT_WRITE) != 0)
       error_ = errno;
-    }
   }
   ~WritableEntries() {
-    if (first_ < last_ && error_ == 0) {
-      mprotect(at<void>(first_), last_ - first_, PROT_READ);
-    }
+    if (first_ < last_ && error_ == 0) mprotect(at<void>(first_), last_ - first_, PROT_READ);
   }
   WritableEntries(const WritableEntries&) = delete;
   WritableEntries& operator=(const WritableEntries&) = delete;
@@ -71,9 +68,7 @@ bool redirect(Entry& entry, void* original) {
     entry.was = original;
     held = exchange(entry, entry.was, entry.replacement);
   }
-  if (held != entry.was) {
-    entry.state = EntryState::restored;
-  }
+  if (held != entry.was) entry.state = EntryState::restored;
   return held == entry.was;
 }
 
@@ -119,22 +114,16 @@ void release_idle(std::uint32_t first) {
       const EntryState state = imports.modules[i].entries[j].state;
       idle = idle && state != EntryState::redirected && state != EntryState::left_behind;
     }
-    if (idle) {
-      imports.modules[i].entries.release();
-    }
+    if (idle) imports.modules[i].entries.release();
   }
-  while (imports.count > 0 && !imports.modules[imports.count - 1].in_use()) {
-    --imports.count;
-  }
+  while (imports.count > 0 && !imports.modules[imports.count - 1].in_use()) --imports.count;
 }
 
 const Entry* find_redirected(std::uint32_t end, std::uint64_t address) {
   for (std::uint32_t i = 0; i < end; ++i) {
     for (std::uint64_t j = 0; j < imports.modules[i].entries.count; ++j) {
       const Entry& entry = imports.modules[i].entries[j];
-      if (entry.address == address && entry.state == EntryState::redirected) {
-        return &entry;
-      }
+      if (entry.address == address && entry.state == EntryState::redirected) return &entry;
     }
   }
   return nullptr;
@@ -163,9 +152,7 @@ int resolve_original_entries(std::uint32_t first_new, const optrace_agent_redire
       Entry& entry = imports.modules[i].entries[j];
       const Entry* const earlier = find_redirected(first_new, entry.address);
       if (earlier != nullptr && entry.was == earlier->replacement) {
-        if (earlier->replacement != entry.replacement) {
-          return -EEXIST;
-        }
+        if (earlier->replacement != entry.replacement) return -EEXIST;
         entry.state = EntryState::restored;
         originals[entry.redirection].function = *redirections[entry.redirection].original;
       } else if (entry.bound && originals[entry.redirection].function == nullptr) {
@@ -177,12 +164,10 @@ int resolve_original_entries(std::uint32_t first_new, const optrace_agent_redire
     for (std::uint64_t j = 0; j < imports.modules[i].entries.count; ++j) {
       Entry& entry = imports.modules[i].entries[j];
       void*& original = originals[entry.redirection].function;
-      if (original == nullptr && !entry.bound) {
+      if (original == nullptr && !entry.bound)
         original = look_up(redirections[entry.redirection].symbol, imports.modules[i].name);
-      }
-      if (original == nullptr || (entry.bound && entry.was != original)) {
+      if (original == nullptr || (entry.bound && entry.was != original))
         entry.state = EntryState::restored;
-      }
     }
   }
   return 0;
@@ -192,23 +177,18 @@ int resolve_original_entries(std::uint32_t first_new, const optrace_agent_redire
 bool is_redirected(const Entry& entry, const optrace_agent_redirection* redirections,
                    std::uint32_t count) {
   bool meant = redirections == nullptr;
-  for (std::uint32_t i = 0; i < count && !meant; ++i) {
+  for (std::uint32_t i = 0; i < count && !meant; ++i)
     meant = redirections[i].replacement == entry.replacement;
-  }
   return meant && entry.state == EntryState::redirected;
 }
 
 int restore_module(ModuleEntries& module, const optrace_agent_redirection* redirections,
                    std::uint32_t count) {
   const WritableEntries writable(module);
-  if (writable.error() != 0) {
-    return -writable.error();
-  }
+  if (writable.error() != 0) return -writable.error();
   for (std::uint64_t i = 0; i < module.entries.count; ++i) {
     Entry& entry = module.entries[i];
-    if (is_redirected(entry, redirections, count)) {
-      restore(entry);
-    }
+    if (is_redirected(entry, redirections, count)) restore(entry);
   }
   return 0;
 }
@@ -217,20 +197,15 @@ int restore_module(ModuleEntries& module, const optrace_agent_redirection* redir
 
 bool are_in_use(const optrace_agent_redirection* redirections, std::uint32_t count) {
   for (std::uint32_t i = 0; i < imports.count; ++i) {
-    for (std::uint64_t j = 0; j < imports.modules[i].entries.count; ++j) {
-      if (is_redirected(imports.modules[i].entries[j], redirections, count)) {
-        return true;
-      }
-    }
+    for (std::uint64_t j = 0; j < imports.modules[i].entries.count; ++j)
+      if (is_redirected(imports.modules[i].entries[j], redirections, count)) return true;
   }
   return false;
 }
 
 int redirect_imports(const void* inside, const optrace_agent_redirection* redirections,
                      std::uint32_t count) {
-  if (redirections == nullptr || count == 0 || count > kMaxRedirections) {
-    return -EINVAL;
-  }
+  if (redirections == nullptr || count == 0 || count > kMaxRedirections) return -EINVAL;
   for (std::uint32_t i = 0; i < count; ++i) {
     if (redirections[i].symbol == nullptr || redirections[i].replacement == nullptr ||
         redirections[i].original == nullptr) {
@@ -241,23 +216,18 @@ int redirect_imports(const void* inside, const optrace_agent_redirection* redire
   PageArray<Original> originals;
   int result =
       originals.allocate(count) ? find_import_entries(inside, redirections, count) : -ENOMEM;
-  if (result == 0) {
-    result = resolve_original_entries(first_new, redirections, originals);
-  }
+  if (result == 0) result = resolve_original_entries(first_new, redirections, originals);
   int redirected = 0;
   if (result == 0) {
-    for (std::uint32_t i = 0; i < count; ++i) {
-      if (originals[i].function != nullptr) {
+    for (std::uint32_t i = 0; i < count; ++i)
+      if (originals[i].function != nullptr)
         __atomic_store_n(redirections[i].original, originals[i].function, __ATOMIC_RELEASE);
-      }
-    }
     result = with_loaded(first_new, [&](ModuleEntries& module) {
       const WritableEntries writable(module);
       for (std::uint64_t i = 0; i < module.entries.count && writable.error() == 0; ++i) {
         Entry& entry = module.entries[i];
-        if (entry.state == EntryState::found) {
+        if (entry.state == EntryState::found)
           redirected += redirect(entry, originals[entry.redirection].function) ? 1 : 0;
-        }
       }
       return -writable.error();
     });
@@ -272,32 +242,23 @@ int redirect_imports(const void* inside, const optrace_agent_redirection* redire
 }
 
 int restore_imports(const optrace_agent_redirection* redirections, std::uint32_t count) {
-  for (std::uint32_t i = 0; i < imports.count; ++i) {
-    imports.modules[i].loaded = false;
-  }
+  for (std::uint32_t i = 0; i < imports.count; ++i) imports.modules[i].loaded = false;
   const int result = with_loaded(0, [&](ModuleEntries& module) {
     module.loaded = true;
     return restore_module(module, redirections, count);
   });
-  if (result != 0) {
-    return result;
-  }
-  for (std::uint32_t i = 0; i < imports.count; ++i) {
-    if (!imports.modules[i].loaded) {
-      imports.modules[i].entries.release();
-    }
-  }
+  if (result != 0) return result;
+  for (std::uint32_t i = 0; i < imports.count; ++i)
+    if (!imports.modules[i].loaded) imports.modules[i].entries.release();
   release_idle(0);
   return static_cast<int>(imports_left_behind());
 }
 
 std::uint64_t imports_left_behind() {
   std::uint64_t entries = 0;
-  for (std::uint32_t i = 0; i < imports.count; ++i) {
-    for (std::uint64_t j = 0; j < imports.modules[i].entries.count; ++j) {
+  for (std::uint32_t i = 0; i < imports.count; ++i)
+    for (std::uint64_t j = 0; j < imports.modules[i].entries.count; ++j)
       entries += imports.modules[i].entries[j].state == EntryState::left_behind ? 1U : 0U;
-    }
-  }
   return entries;
 }
 

@@ -16,9 +16,7 @@ class KeyMap {
 
   /// Returns null if the key is absent. The pointer is valid until an entry is set or erased.
   Entry* find(std::uint64_t key) const {
-    if (table_.count == 0) {
-      return nullptr;
-    }
+    if (table_.count == 0) return nullptr;
     Entry& place = table_[place_of(table_, key)];
     return place.key == key ? &place : nullptr;
   }
@@ -27,9 +25,7 @@ class KeyMap {
   /// allocated.
   Entry* set(const Entry& entry) {
     if (find(entry.key) == nullptr) {
-      if (!make_room()) {
-        return nullptr;
-      }
+      if (!make_room()) return nullptr;
       ++size_;
     }
     Entry& place = table_[place_of(table_, entry.key)];
@@ -38,9 +34,7 @@ class KeyMap {
   }
 
   void erase(std::uint64_t key) {
-    if (find(key) == nullptr) {
-      return;
-    }
+    if (find(key) == nullptr) return;
     // Move the entries after the free place, up to the next free one, closer to where their search
     // begins.
     std::uint64_t free = place_of(table_, key);
@@ -76,26 +70,17 @@ class KeyMap {
   // Index of the key, or of the place where it would be inserted.
   static std::uint64_t place_of(const Table& table, std::uint64_t key) {
     std::uint64_t i = first_place(table, key);
-    while (table[i].key != 0 && table[i].key != key) {
-      i = after(table, i);
-    }
+    while (table[i].key != 0 && table[i].key != key) i = after(table, i);
     return i;
   }
 
   bool make_room() {
-    if ((size_ + 1) * 2 <= table_.count) {
-      return true;
-    }
+    if ((size_ + 1) * 2 <= table_.count) return true;
     constexpr std::uint64_t kSmallest = 4096;
     Table larger;
-    if (!larger.allocate(table_.count == 0 ? kSmallest : table_.count * 2)) {
-      return false;
-    }
-    for (std::uint64_t i = 0; i < table_.count; ++i) {
-      if (table_[i].key != 0) {
-        larger[place_of(larger, table_[i].key)] = table_[i];
-      }
-    }
+    if (!larger.allocate(table_.count == 0 ? kSmallest : table_.count * 2)) return false;
+    for (std::uint64_t i = 0; i < table_.count; ++i)
+      if (table_[i].key != 0) larger[place_of(larger, table_[i].key)] = table_[i];
     table_.release();
     table_ = larger;
     return true;

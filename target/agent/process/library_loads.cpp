@@ -50,9 +50,7 @@ std::uint64_t find_torch() {
       [](dl_phdr_info* info, std::size_t, void* result) {
         const char* const slash =
             info->dlpi_name == nullptr ? nullptr : std::strrchr(info->dlpi_name, '/');
-        if (slash == nullptr || std::strcmp(slash, "/libtorch_cpu.so") != 0) {
-          return 0;
-        }
+        if (slash == nullptr || std::strcmp(slash, "/libtorch_cpu.so") != 0) return 0;
         *static_cast<std::uint64_t*>(result) = describe_module(*info).first;
         return 1;
       },

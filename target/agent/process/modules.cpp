@@ -22,9 +22,7 @@ bool is_mapped(const dl_phdr_info& info, std::uint64_t linked, std::uint64_t siz
 }
 
 void find_build_id(const dl_phdr_info& info, const ElfW(Phdr) & notes, LoadedModule& module) {
-  if (!is_mapped(info, notes.p_vaddr, notes.p_memsz)) {
-    return;
-  }
+  if (!is_mapped(info, notes.p_vaddr, notes.p_memsz)) return;
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
   const auto* at = reinterpret_cast<const std::uint8_t*>(info.dlpi_addr + notes.p_vaddr);
   const std::uint64_t alignment = notes.p_align == 8 ? 8 : 4;
@@ -36,9 +34,7 @@ void find_build_id(const dl_phdr_info& info, const ElfW(Phdr) & notes, LoadedMod
     const auto* note = reinterpret_cast<const ElfW(Nhdr)*>(at);
     const std::uint64_t name = padded(note->n_namesz);
     const std::uint64_t whole = sizeof(*note) + name + padded(note->n_descsz);
-    if (whole > left) {
-      return;
-    }
+    if (whole > left) return;
     if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 &&
         std::memcmp(at + sizeof(*note), "GNU", 4) == 0) {
       module.build_id = at + sizeof(*note) + name;
@@ -82,11 +78,9 @@ int consider(dl_phdr_info* info, std::size_t, void* argument) {
 
 const LoadedModule::Text* LoadedModule::text_around(std::uint64_t address,
                                                     std::uint64_t size) const {
-  for (int i = 0; i < text_count; ++i) {
-    if (address >= text[i].first && address < text[i].last && size <= text[i].last - address) {
+  for (int i = 0; i < text_count; ++i)
+    if (address >= text[i].first && address < text[i].last && size <= text[i].last - address)
       return &text[i];
-    }
-  }
   return nullptr;
 }
 

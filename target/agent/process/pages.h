@@ -28,18 +28,14 @@ struct PageArray {
   bool allocate(std::uint64_t wanted) {
     void* memory = mmap(nullptr, bytes_for(wanted), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    if (memory == MAP_FAILED) {
-      return false;
-    }
+    if (memory == MAP_FAILED) return false;
     data = static_cast<T*>(memory);
     count = wanted;
     return true;
   }
 
   void release() {
-    if (data != nullptr) {
-      munmap(data, bytes_for(count));
-    }
+    if (data != nullptr) munmap(data, bytes_for(count));
     data = nullptr;
     count = 0;
   }

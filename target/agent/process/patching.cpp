@@ -30,9 +30,7 @@ bool begin_patching() {
   for (std::uint32_t nobody = 0; !__atomic_compare_exchange_n(
            &patching_thread, &nobody, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
        nobody = 0) {
-    if (nobody == self) {
-      return false;
-    }
+    if (nobody == self) return false;
     nap();
   }
   return true;
@@ -47,9 +45,7 @@ bool try_patching() {
 bool try_patching_for_long() {
   constexpr int kTries = 10'000;
   for (int i = 0; i < kTries; ++i) {
-    if (try_patching()) {
-      return true;
-    }
+    if (try_patching()) return true;
     nap();
   }
   return false;

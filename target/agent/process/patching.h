@@ -23,9 +23,7 @@ class Patching {
  public:
   Patching() : begun_(begin_patching()) {}
   ~Patching() {
-    if (begun_) {
-      end_patching();
-    }
+    if (begun_) end_patching();
   }
   Patching(const Patching&) = delete;
   Patching& operator=(const Patching&) = delete;

@@ -37,9 +37,7 @@ int run_wanted(void* number) {
 int call_at_safe_point(int (*call)(), std::uint64_t milliseconds) {
   using AddPendingCall = int (*)(int (*function)(void*), void* argument);
   const auto add = reinterpret_cast<AddPendingCall>(dlsym(RTLD_DEFAULT, "Py_AddPendingCall"));
-  if (add == nullptr) {
-    return -ENOSYS;
-  }
+  if (add == nullptr) return -ENOSYS;
   const std::uint64_t number = number_of(state) + 4;
   wanted = call;
   state = number | kWaiting;

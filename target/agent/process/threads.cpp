@@ -32,9 +32,7 @@ struct LinuxDirent {
 template <typename Visit>
 bool for_each_task(Visit visit) {
   const int folder = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0) {
-    return false;
-  }
+  if (folder < 0) return false;
   alignas(LinuxDirent) char entries[4096];
   long got = 0;
   bool more = true;
@@ -59,9 +57,7 @@ ssize_t read_of_task(const char* task, const char* name, char* text, std::size_t
   std::memcpy(path + sizeof(kFolder) - 1, task, digits);
   std::memcpy(path + sizeof(kFolder) - 1 + digits, name, strnlen(name, 16));
   const int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) {
-    return 0;
-  }
+  if (file < 0) return 0;
   const ssize_t size = read(file, text, room - 1);
   close(file);
   text[size > 0 ? size : 0] = '\0';
@@ -71,13 +67,9 @@ ssize_t read_of_task(const char* task, const char* name, char* text, std::size_t
 // Returns true if SIGTRAP is in this signal set of a task's status ("SigPnd", "SigBlk").
 bool has_trap_in(const char* set, const char* task) {
   char text[4096];
-  if (read_of_task(task, "/status", text, sizeof(text)) <= 0) {
-    return false;
-  }
+  if (read_of_task(task, "/status", text, sizeof(text)) <= 0) return false;
   const char* const line = std::strstr(text, set);
-  if (line == nullptr) {
-    return false;
-  }
+  if (line == nullptr) return false;
   return (std::strtoull(line + std::strlen(set), nullptr, 16) >> (SIGTRAP - 1) & 1) != 0;
 }
 
@@ -112,9 +104,7 @@ bool others_make_system_calls() {
     }
     return fits;
   });
-  if (!known || !fits) {
-    return false;
-  }
+  if (!known || !fits) return false;
   for (int tries = 0; tries < kMaxWaits && count > 0; ++tries) {
     for (int i = 0; i < count;) {
       // The content is "running", or "-1 ..." in a page fault, or a system call number; empty if
@@ -122,11 +112,10 @@ bool others_make_system_calls() {
       char text[256];
       const ssize_t size = read_of_task(unseen[i].task, "/syscall", text, sizeof(text));
       const bool seen = size <= 0 || (text[0] >= '0' && text[0] <= '9');
-      if (seen) {
+      if (seen)
         unseen[i] = unseen[--count];
-      } else {
+      else
         ++i;
-      }
     }
     if (count > 0) {
       const timespec pause{0, kWaitNanoseconds};
@@ -155,9 +144,7 @@ bool all_take_traps() {
 }
 
 void wait_for_pending_traps() {
-  if (only_thread()) {
-    return;
-  }
+  if (only_thread()) return;
   for (int i = 0; i < kMaxWaits; ++i) {
     // Pause first, for a thread that has hit a trap whose signal is not raised yet.
     const timespec pause{0, kWaitNanoseconds};
@@ -167,9 +154,7 @@ void wait_for_pending_traps() {
       pending = has_trap_in("\nSigPnd:", task);
       return !pending;
     });
-    if (!pending) {
-      return;
-    }
+    if (!pending) return;
   }
 }
 

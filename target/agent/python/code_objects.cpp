@@ -41,9 +41,7 @@ void end_code_object(void* code) {
 }  // namespace
 
 void watch_code_objects(const PythonInterface& interface) {
-  if (watching) {
-    return;
-  }
+  if (watching) return;
   python = &interface;
   End& end = end_of(python->code_type);
   original = end;

@@ -51,29 +51,21 @@ void* builtin_that_sets_profile(void* a, void* b, void* c, void* d, void* e, voi
   const bool ours = has_ours(thread);
   void* const result =
       reinterpret_cast<AnyBuiltin>(hooked_builtins[Index].original)(a, b, c, d, e, f);
-  if (any_shown) {
-    hide_profilers();
-  }
-  if (ours && listening) {
-    install_profiler(thread, false);
-  }
+  if (any_shown) hide_profilers();
+  if (ours && listening) install_profiler(thread, false);
   return result;
 }
 
 void* set_profile_builtin(void* self, void* argument) {
   void* const thread = python->running_thread();
   if (has_ours(thread) && argument == python->none) {
-    if (set_profile_of(thread, nullptr, nullptr) != 0) {
-      return nullptr;
-    }
+    if (set_profile_of(thread, nullptr, nullptr) != 0) return nullptr;
     python->take_reference(python->none);
     return python->none;
   }
   const bool ours = has_ours(thread);
   void* const result = reinterpret_cast<BuiltinOfOne>(hooked_builtins[0].original)(self, argument);
-  if (ours && listening) {
-    install_profiler(thread, false);
-  }
+  if (ours && listening) install_profiler(thread, false);
   return result;
 }
 
@@ -97,9 +89,7 @@ void hook(HookedBuiltin& builtin) {
 
 MethodDefinition* builtin_of_sys(const char* name) {
   void* const function = python->system_object(name);
-  if (function == nullptr || python->type(function) != python->function_type) {
-    return nullptr;
-  }
+  if (function == nullptr || python->type(function) != python->function_type) return nullptr;
   MethodDefinition* const definition = definition_of(*python, function);
   return definition->name != nullptr && std::strcmp(definition->name, name) == 0 ? definition
                                                                                  : nullptr;
@@ -107,19 +97,16 @@ MethodDefinition* builtin_of_sys(const char* name) {
 
 void hook_builtins() {
   for (HookedBuiltin& builtin : hooked_builtins) {
-    if (builtin.type == nullptr && builtin.definition == nullptr) {
+    if (builtin.type == nullptr && builtin.definition == nullptr)
       builtin.definition = builtin_of_sys(builtin.name);
-    }
     hook(builtin);
   }
 }
 
 void restore_builtins() {
-  for (const HookedBuiltin& builtin : hooked_builtins) {
-    if (builtin.definition != nullptr && builtin.definition->function == builtin.replacement) {
+  for (const HookedBuiltin& builtin : hooked_builtins)
+    if (builtin.definition != nullptr && builtin.definition->function == builtin.replacement)
       __atomic_store_n(&builtin.definition->function, builtin.original, __ATOMIC_RELEASE);
-    }
-  }
 }
 
 void hook_builtin(MethodDefinition* definition, const char* type) {
@@ -127,9 +114,7 @@ void hook_builtin(MethodDefinition* definition, const char* type) {
     if (builtin.type != nullptr && std::strcmp(builtin.type, type) == 0 &&
         definition->name != nullptr && std::strcmp(builtin.name, definition->name) == 0) {
       builtin.definition = definition;
-      if (listening && slot_offset != 0) {
-        hook(builtin);
-      }
+      if (listening && slot_offset != 0) hook(builtin);
     }
   }
 }

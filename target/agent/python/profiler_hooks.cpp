@@ -22,16 +22,14 @@ void set_behind_ours(void* thread, ProfileFunction function, const void* object,
     return;
   }
   const Listening before = *own;
-  if (function == nullptr) {
+  if (function == nullptr)
     end_profiler(*own);
-  } else {
+  else
     begin_profiler(*own, function);
-  }
   const ProfileFunction ours = function == nullptr ? on_event : on_event_in_front;
   set(ours);
-  if (slot_of(thread) != ours || object_of(thread) != object) {
+  if (slot_of(thread) != ours || object_of(thread) != object)
     *find(thread) = before;  // An audit hook rejected it.
-  }
 }
 
 // Replaces PyEval_SetProfile.
@@ -42,9 +40,7 @@ void set_profile(ProfileFunction function, void* object) {
 
 // Replaces PyInterpreterState_ThreadHead.
 void* first_thread(void* interpreter) {
-  if (listening && slot_offset != 0) {
-    show_profilers();
-  }
+  if (listening && slot_offset != 0) show_profilers();
   return python->first_thread(interpreter);
 }
 
@@ -90,9 +86,8 @@ Libraries list_libraries(std::uint64_t from) {
       [](dl_phdr_info* info, std::size_t, void* argument) {
         auto& list = *static_cast<Libraries*>(argument);
         const LoadedModule module = describe_module(*info);
-        if (list.now >= list.from && list.now - list.from < Libraries::kMaxNew) {
+        if (list.now >= list.from && list.now - list.from < Libraries::kMaxNew)
           list.inside[list.now - list.from] = module.first;
-        }
         list.ever = info->dlpi_adds;
         ++list.now;
         return 0;
@@ -117,9 +112,7 @@ void install_everywhere() {
   if (listening && slot_offset != 0) {
     for_each_thread([](void* thread) {
       hide(thread);
-      if (find(thread) != nullptr) {
-        install_profiler(thread, false);
-      }
+      if (find(thread) != nullptr) install_profiler(thread, false);
     });
   }
 }
@@ -127,9 +120,7 @@ void install_everywhere() {
 void hook_libraries() {
   const Libraries all = list_libraries(UINT64_MAX);
   const unsigned long long added = all.ever - libraries_hooked;
-  if (added == 0 || !try_patching_for_long()) {
-    return;
-  }
+  if (added == 0 || !try_patching_for_long()) return;
   libraries_hooked = all.ever;
   if (added >= all.now || added > Libraries::kMaxNew) {
     redirect_imports(nullptr, kRedirections, kRedirectionCount);

@@ -15,11 +15,10 @@ bool ends_older_call(const Listening& thread, int event) {
 }
 
 void count_call(Listening& thread, int event) {
-  if (event == kBuiltinCall) {
+  if (event == kBuiltinCall)
     ++thread.open_calls;
-  } else if ((event == kBuiltinReturn || event == kBuiltinException) && thread.open_calls != 0) {
+  else if ((event == kBuiltinReturn || event == kBuiltinException) && thread.open_calls != 0)
     --thread.open_calls;
-  }
 }
 
 }  // namespace
@@ -34,9 +33,7 @@ Listening* find(void* thread) {
 }
 
 Listening* find_or_add(void* thread) {
-  if (Listening* const known = find(thread); known != nullptr) {
-    return known;
-  }
+  if (Listening* const known = find(thread); known != nullptr) return known;
   return threads.set({address_of(thread), python->thread_id(thread), nullptr, 0, false, false});
 }
 
@@ -65,13 +62,9 @@ void end_profiler(Listening& thread) {
 
 bool install_profiler(void* thread, bool sees_older) {
   const ProfileFunction function = slot_of(thread);
-  if (is_ours(function)) {
-    return true;
-  }
+  if (is_ours(function)) return true;
   Listening* const own = find_or_add(thread);
-  if (own == nullptr) {
-    return false;
-  }
+  if (own == nullptr) return false;
   if (function == nullptr) {
     end_profiler(*own);
     return set_in(thread, on_event);
@@ -97,9 +90,7 @@ void hide(void* thread) {
   Listening* const own = find(thread);
   if (own != nullptr && own->shown) {
     own->shown = false;
-    if (slot_of(thread) == own->function) {
-      slot_of(thread) = on_event_in_front;
-    }
+    if (slot_of(thread) == own->function) slot_of(thread) = on_event_in_front;
   }
 }
 
@@ -115,9 +106,7 @@ int on_event(void*, void* frame, int event, void* argument) {
     python->set_profile(nullptr, nullptr);
     return 0;
   }
-  if (any_shown) {
-    hide_profilers();
-  }
+  if (any_shown) hide_profilers();
   listen(frame, event, argument, reinterpret_cast<std::uint64_t>(__builtin_frame_address(0)));
   return 0;
 }
@@ -128,31 +117,24 @@ int on_event_in_front(void* self, void* frame, int event, void* argument) {
   const ProfileFunction function = own.function;
   const bool handed_on = !ends_older_call(own, event);
   count_call(own, event);
-  if (listening) {
+  if (listening)
     listen(frame, event, argument, reinterpret_cast<std::uint64_t>(__builtin_frame_address(0)));
-  } else {
+  else
     slot_of(thread) = function;
-  }
   const int result = handed_on ? function(self, frame, event, argument) : 0;
   if (result != 0) {
     // A builtin whose call event failed is not called and has no end event. A Python profile
     // function that raises is no longer set.
     Listening& failed = *find(thread);
     count_call(failed, event == kBuiltinCall ? kBuiltinReturn : kCall);
-    if (listening && slot_of(thread) == nullptr) {
-      install_profiler(thread, false);
-    }
+    if (listening && slot_of(thread) == nullptr) install_profiler(thread, false);
   }
   return result;
 }
 
 bool has_ours(void* thread) {
-  if (!listening || slot_offset == 0) {
-    return false;
-  }
-  if (any_shown) {
-    hide(thread);
-  }
+  if (!listening || slot_offset == 0) return false;
+  if (any_shown) hide(thread);
   return is_ours(slot_of(thread));
 }
 

@@ -40,9 +40,7 @@ std::atomic<void*> left_out = nullptr;  // Thread state of a thread of the trace
 // Adds the table that maps instructions to source positions.
 void add_positions(void* code, FunctionDescription& function) {
   void* const table = field_of_code(python, code, python.minor < 10 ? "co_lnotab" : "co_linetable");
-  if (table == nullptr || python.type(table) != python.bytes_type) {
-    return;
-  }
+  if (table == nullptr || python.type(table) != python.bytes_type) return;
   const std::int64_t size = python.bytes_size(table);
   if (size > 0 && static_cast<std::uint64_t>(size) <= kMaxPositionsSize) {
     function.positions = python.bytes(table);
@@ -70,9 +68,7 @@ std::uint32_t new_python_function(void* frame, void* code) {
 std::uint32_t id_of_python_function(void* frame) {
   const PythonReference code(python, python.frame_code(frame));
   const std::uint32_t id = known_function(address_of(code.get()), kIsCode);
-  if (id != kNoFunction) {
-    return id;
-  }
+  if (id != kNoFunction) return id;
   return functions_are_full() ? kMergedFunction : new_python_function(frame, code.get());
 }
 
@@ -93,9 +89,8 @@ std::uint32_t new_builtin(void* function, MethodDefinition* definition, std::uin
 std::uint32_t check_of(const MethodDefinition* definition) {
   const char* const name = definition->name == nullptr ? "" : definition->name;
   std::uint32_t hash = 2166136261U;  // FNV-1a, because names are short.
-  for (const char* at = name; *at != '\0'; ++at) {
+  for (const char* at = name; *at != '\0'; ++at)
     hash = (hash ^ static_cast<unsigned char>(*at)) * 16777619U;
-  }
   return hash == kIsCode ? kIsCode + 1 : hash;
 }
 
@@ -106,15 +101,11 @@ bool is_builtin(void* function) {
 }
 
 std::uint32_t id_of_builtin(void* function) {
-  if (!is_builtin(function)) {
-    return kNoFunction;
-  }
+  if (!is_builtin(function)) return kNoFunction;
   MethodDefinition* const definition = definition_of(python, function);
   const std::uint32_t check = check_of(definition);
   const std::uint32_t id = known_function(address_of(definition), check);
-  if (id != kNoFunction) {
-    return id;
-  }
+  if (id != kNoFunction) return id;
   return functions_are_full() ? kMergedFunction : new_builtin(function, definition, check);
 }
 
@@ -131,9 +122,7 @@ std::uint32_t line_of_caller(void* frame) {
 // Returns true if this frame, or one close outside of it, runs a known function.
 bool is_near_known(std::uint64_t frame) {
   for (int hops = 0; frame != 0 && hops < kMaxHops; ++hops) {
-    if (known_function(code_of_frame(frame), kIsCode) != kNoFunction) {
-      return true;
-    }
+    if (known_function(code_of_frame(frame), kIsCode) != kNoFunction) return true;
     frame = calling_frame(frame);
   }
   return false;
@@ -143,29 +132,22 @@ bool is_near_known(std::uint64_t frame) {
 void regain_and_say() {
   const std::uint32_t reinstalled = reinstall_profilers();
   Region* const region = current_region();
-  if (reinstalled != 0 && region != nullptr && region_is_usable()) {
+  if (reinstalled != 0 && region != nullptr && region_is_usable())
     __atomic_fetch_add(&region->header->python_missing, reinstalled, __ATOMIC_RELAXED);
-  }
 }
 
 // Starts listening on threads created since the last call.
 void look_at_younger_threads() {
-  if (!python.has_threads()) {
-    return;
-  }
+  if (!python.has_threads()) return;
   void* const current = python.current_thread();
   void* const interpreter = python.interpreter_of(current);
-  if (interpreter != python.main_interpreter()) {
-    return;  // A subinterpreter has its own thread ids.
-  }
+  if (interpreter != python.main_interpreter()) return;  // A subinterpreter has its own thread ids.
   regain_and_say();
   const std::uint64_t looked_at = newest_thread;
   for (void* thread = python.first_thread(interpreter); thread != nullptr;
        thread = python.next_thread(thread)) {
     const std::uint64_t id = python.thread_id(thread);
-    if (id > looked_at && thread != current && thread != left_out) {
-      listen_to(thread);
-    }
+    if (id > looked_at && thread != current && thread != left_out) listen_to(thread);
     newest_thread = id > newest_thread ? id : newest_thread;
   }
 }
@@ -219,9 +201,7 @@ BegunCall describe_call(void* frame, bool builtin, void* argument, bool is_first
     // The caller was live before recording began.
     const PythonReference back(python, builtin ? nullptr : python.frame_back(frame));
     void* const caller = builtin ? frame : back.get();
-    if (caller != nullptr) {
-      id_of_python_function(caller);
-    }
+    if (caller != nullptr) id_of_python_function(caller);
   }
   return call;
 }
@@ -231,9 +211,7 @@ BegunCall describe_call(void* frame, bool builtin, void* argument, bool is_first
 BegunCall recall_call(bool builtin, void* argument) {
   BegunCall call;
   call.frame = current_frame_of_thread();
-  if (call.frame == 0) {
-    return call;
-  }
+  if (call.frame == 0) return call;
   if (!builtin) {
     call.function = known_function(code_of_frame(call.frame), kIsCode);
   } else if (argument != nullptr && python.type(argument) == python.function_type) {
@@ -248,15 +226,9 @@ void begin_call(std::uint32_t round, void* frame, bool builtin, void* argument,
   const PythonStack* const stack = python_stack(round);
   const bool is_first = stack == nullptr || stack->size == 0;
   BegunCall call;
-  if (!is_first) {
-    call = recall_call(builtin, argument);
-  }
-  if (call.function == kNoFunction) {
-    call = describe_call(frame, builtin, argument, is_first);
-  }
-  if (call.function == kNoFunction) {
-    return;
-  }
+  if (!is_first) call = recall_call(builtin, argument);
+  if (call.function == kNoFunction) call = describe_call(frame, builtin, argument, is_first);
+  if (call.function == kNoFunction) return;
   PythonCall begun{};
   begun.object = builtin ? argument : frame;
   begun.hook = hook;
@@ -288,17 +260,13 @@ void end_unknown_call(std::uint32_t round, void* frame, bool builtin, void* argu
 // Implements ProfileListener.
 void record_profile_event(void* frame, int event, void* argument, std::uint64_t stack_pointer) {
   const std::uint32_t round = running_round();
-  if (round == 0) {
-    return;
-  }
+  if (round == 0) return;
   if (reader_wants_something()) {
     const Unrecorded guard;
     serve_reader();
   }
   const bool builtin = event >= kBuiltinCall && event <= kBuiltinReturn;
-  if (!builtin && event != kCall && event != kReturn) {
-    return;
-  }
+  if (!builtin && event != kCall && event != kReturn) return;
   if (event == kCall || event == kBuiltinCall) {
     begin_call(round, frame, builtin, argument, stack_pointer);
     return;
@@ -307,12 +275,10 @@ void record_profile_event(void* frame, int event, void* argument, std::uint64_t 
     const Unrecorded guard;
     follow_builtin(argument);
   }
-  if (!builtin && any_why_not_variables) {
+  if (!builtin && any_why_not_variables)
     record_why_not_variables(python, round, frame, stack_pointer);
-  }
-  if (!end_python_call(round, builtin ? argument : frame, stack_pointer)) {
+  if (!end_python_call(round, builtin ? argument : frame, stack_pointer))
     end_unknown_call(round, frame, builtin, argument, stack_pointer);
-  }
 }
 
 class GilHeld {
@@ -336,12 +302,8 @@ bool is_free_threaded() {
 
 int record_live_python() {
   const std::uint32_t round = running_round();
-  if (round == 0) {
-    return -ENODATA;
-  }
-  if (!python_found || python.is_initialized() == 0) {
-    return -ENOSYS;
-  }
+  if (round == 0) return -ENODATA;
+  if (!python_found || python.is_initialized() == 0) return -ENOSYS;
   constexpr int kMaxFrames = 256;
   static constexpr char kImporting[] = "<frozen importlib";
   static constexpr char kTracer[] = "/optrace_target/";
@@ -353,9 +315,7 @@ int record_live_python() {
   {
     const Unrecorded unrecorded;
     void* frame = python.current_frame();
-    if (frame != nullptr) {
-      python.take_reference(frame);
-    }
+    if (frame != nullptr) python.take_reference(frame);
     for (; frame != nullptr && count < kMaxFrames; frame = python.frame_back(frame)) {
       frames[count] = frame;
       functions[count] = id_of_python_function(frame);
@@ -392,9 +352,7 @@ int record_live_python() {
     }
   }
   const Unrecorded unrecorded;
-  for (int i = 0; i < count; ++i) {
-    python.drop_reference(frames[i]);
-  }
+  for (int i = 0; i < count; ++i) python.drop_reference(frames[i]);
   return 0;
 }
 
@@ -439,13 +397,9 @@ int listen() {
 int set_python_events(bool on) {
   failed = on;
   python_found = python_found || python.find();
-  if (!python_found || python.is_initialized() == 0) {
-    return -ENOSYS;
-  }
+  if (!python_found || python.is_initialized() == 0) return -ENOSYS;
   const GilHeld gil;
-  if (is_free_threaded()) {
-    return -ENOTSUP;
-  }
+  if (is_free_threaded()) return -ENOTSUP;
   if (!on) {
     regain_and_say();
     end_listening();

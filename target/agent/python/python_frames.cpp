@@ -65,9 +65,7 @@ std::uint64_t word_at(std::uint64_t address) {
 
 // Reads a word at an address that may be invalid, because the layout is only assumed.
 bool read_carefully(std::uint64_t address, std::uint64_t& word) {
-  if (address % kWord != 0 || !is_readable(address)) {
-    return false;
-  }
+  if (address % kWord != 0 || !is_readable(address)) return false;
   word = word_at(address);
   return true;
 }
@@ -81,9 +79,7 @@ struct Interpreter {
 int look_for_interpreter(dl_phdr_info* info, std::size_t size, void* wanted) {
   auto& interpreter = *static_cast<Interpreter*>(wanted);
   const LoadedModule module = describe_module(*info);
-  if (module.text_around(interpreter.inside, 1) == nullptr) {
-    return 0;
-  }
+  if (module.text_around(interpreter.inside, 1) == nullptr) return 0;
   interpreter.known = true;
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     if (info->dlpi_phdr[i].p_type == PT_TLS && size >= sizeof(*info)) {
@@ -100,9 +96,7 @@ int look_for_interpreter(dl_phdr_info* info, std::size_t size, void* wanted) {
 bool find_own_current(const Interpreter& interpreter, std::uint64_t thread) {
   const std::uint64_t pointer = thread_pointer();
   const std::uint64_t block = interpreter.thread_local_block;
-  if (block <= address_of(&thread_buffer()) || block >= pointer) {
-    return false;
-  }
+  if (block <= address_of(&thread_buffer()) || block >= pointer) return false;
   int count = 0;
   for (std::uint64_t i = 0; i + kWord <= interpreter.thread_local_size; i += kWord) {
     if (word_at(block + i) == thread) {
@@ -115,9 +109,7 @@ bool find_own_current(const Interpreter& interpreter, std::uint64_t thread) {
 
 bool find_current(const PythonInterface& python, const Interpreter& interpreter) {
   const std::uint64_t thread = address_of(python.running_thread());
-  if (layout->current == 0) {
-    return find_own_current(interpreter, thread);
-  }
+  if (layout->current == 0) return find_own_current(interpreter, thread);
   std::uint64_t id = 0;
   std::uint64_t named = 0;
   shared_current = address_of(python.runtime) + layout->current;
@@ -142,9 +134,7 @@ bool ask_for_frame(const PythonInterface& python, void* frame, KnownFrame& known
     const PythonReference size(python, python.attribute(type.get(), "__basicsize__"));
     const long first = size ? python.number(size.get()) : 0;
     python.error_clear();
-    if (first <= 0 || python.frame_instruction == nullptr) {
-      return false;
-    }
+    if (first <= 0 || python.frame_instruction == nullptr) return false;
     found.first_instruction = static_cast<std::uint64_t>(first);
     known.instruction = known.code + found.first_instruction +
                         static_cast<std::uint64_t>(python.frame_instruction(frame));
@@ -185,23 +175,16 @@ bool leads_to_frame(std::uint64_t thread, std::uint64_t offset, const KnownFrame
 
 bool find_frames(const PythonInterface& python, void* frame) {
   KnownFrame known{};
-  if (!ask_for_frame(python, frame, known)) {
-    return false;
-  }
+  if (!ask_for_frame(python, frame, known)) return false;
   found.thread_id = layout->thread_id;
   found.through = layout->through;
   found.instruction = layout->instruction;
   found.code = layout->code;
   found.previous = layout->previous;
   const std::uint64_t thread = address_of(python.running_thread());
-  if (layout->frame != 0) {
-    return leads_to_frame(thread, layout->frame, known);
-  }
-  for (std::uint64_t offset = kFirstSearched; offset <= kLastSearched; offset += kWord) {
-    if (leads_to_frame(thread, offset, known)) {
-      return true;
-    }
-  }
+  if (layout->frame != 0) return leads_to_frame(thread, layout->frame, known);
+  for (std::uint64_t offset = kFirstSearched; offset <= kLastSearched; offset += kWord)
+    if (leads_to_frame(thread, offset, known)) return true;
   return false;
 }
 
@@ -215,22 +198,15 @@ void publish() {
 }  // namespace
 
 void prepare_python_frames(const PythonInterface& python) {
-  if (state != State::unknown) {
-    return;
-  }
+  if (state != State::unknown) return;
   state = State::unusable;
   const std::uint32_t minor = python.minor;
-  for (const Layout& one : kLayouts) {
-    if (minor >= one.first_minor && minor <= one.last_minor) {
-      layout = &one;
-    }
-  }
+  for (const Layout& one : kLayouts)
+    if (minor >= one.first_minor && minor <= one.last_minor) layout = &one;
   Interpreter interpreter{};
   interpreter.inside = reinterpret_cast<std::uint64_t>(python.set_profile);
   dl_iterate_phdr(look_for_interpreter, &interpreter);
-  if (layout == nullptr || !interpreter.known || !find_current(python, interpreter)) {
-    return;
-  }
+  if (layout == nullptr || !interpreter.known || !find_current(python, interpreter)) return;
   state = State::prepared;
 }
 
@@ -243,18 +219,12 @@ bool enter_python_frames(const PythonInterface& python, void* frame) {
     const bool usable = find_frames(python, frame);
     python.error_restore(type, value, traceback);
     state = usable ? State::usable : State::unusable;
-    if (usable) {
-      publish();
-    }
+    if (usable) publish();
   }
-  if (state != State::usable) {
-    return false;
-  }
+  if (state != State::usable) return false;
   const std::uint64_t thread = address_of(python.running_thread());
   ThreadBuffer& buffer = thread_buffer();
-  if (buffer.python_thread == thread) {
-    return buffer.current_python != nullptr;
-  }
+  if (buffer.python_thread == thread) return buffer.current_python != nullptr;
   const std::uint64_t word = layout->current != 0
                                  ? shared_current
                                  : thread_pointer() + static_cast<std::uint64_t>(own_current);

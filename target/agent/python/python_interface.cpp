@@ -28,9 +28,7 @@ bool PythonInterface::find() {
                        find_symbol("PyGILState_GetThisThreadState", calling_thread) &&
                        find_symbol("PyThreadState_GetID", thread_id) &&
                        find_symbol("_PyEval_SetProfile", set_profile_of);
-  if (!threads) {
-    set_profile_of = nullptr;
-  }
+  if (!threads) set_profile_of = nullptr;
   find_symbol("_PyRuntime", runtime);
   find_symbol("PyFrame_GetLasti", frame_instruction);
   find_symbol("PyFrame_GetGlobals", frame_globals);
@@ -82,9 +80,7 @@ bool PythonInterface::measure() {
               : 0;
   for (const std::uint64_t size : {16UL, 32UL}) {
     header_size = size;
-    if (field<std::uint64_t>(base_type, kBasicSize) == size) {
-      return true;
-    }
+    if (field<std::uint64_t>(base_type, kBasicSize) == size) return true;
   }
   return false;
 }

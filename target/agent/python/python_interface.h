@@ -109,9 +109,7 @@ class PythonReference {
  public:
   PythonReference(const PythonInterface& python, void* object) : python_(python), object_(object) {}
   ~PythonReference() {
-    if (object_ != nullptr) {
-      python_.drop_reference(object_);
-    }
+    if (object_ != nullptr) python_.drop_reference(object_);
   }
   PythonReference(const PythonReference&) = delete;
   PythonReference& operator=(const PythonReference&) = delete;

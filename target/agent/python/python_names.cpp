@@ -57,9 +57,7 @@ bool is_class(const PythonInterface& python, void* object) {
 const char* member_of(const PythonInterface& python, void* type, void* object, const char* name) {
   for (const auto* one = python.field<const Member*>(type, kTypeMembers);
        one != nullptr && one->name != nullptr; ++one) {
-    if (std::strcmp(one->name, name) == 0) {
-      return static_cast<const char*>(object) + one->offset;
-    }
+    if (std::strcmp(one->name, name) == 0) return static_cast<const char*>(object) + one->offset;
   }
   return nullptr;
 }
@@ -75,9 +73,8 @@ bool is_text(const PythonInterface& python, void* object) {
 
 bool is_spelled(const PythonInterface& python, void* text, const char* spelling) {
   const std::uint64_t size = std::strlen(spelling);
-  if (!is_text(python, text) || python.text_length(text) != static_cast<std::int64_t>(size)) {
+  if (!is_text(python, text) || python.text_length(text) != static_cast<std::int64_t>(size))
     return false;
-  }
   for (std::uint64_t i = 0; i < size; ++i) {
     if (python.character(text, static_cast<std::int64_t>(i)) !=
         static_cast<unsigned char>(spelling[i])) {
@@ -88,17 +85,10 @@ bool is_spelled(const PythonInterface& python, void* text, const char* spelling)
 }
 
 bool is_same_text(const PythonInterface& python, void* one, void* other) {
-  if (one == other) {
-    return true;
-  }
-  if (!is_text(python, one) || python.text_length(one) != python.text_length(other)) {
-    return false;
-  }
-  for (std::int64_t i = 0; i < python.text_length(one); ++i) {
-    if (python.character(one, i) != python.character(other, i)) {
-      return false;
-    }
-  }
+  if (one == other) return true;
+  if (!is_text(python, one) || python.text_length(one) != python.text_length(other)) return false;
+  for (std::int64_t i = 0; i < python.text_length(one); ++i)
+    if (python.character(one, i) != python.character(other, i)) return false;
   return true;
 }
 
@@ -107,17 +97,12 @@ bool is_same_text(const PythonInterface& python, void* one, void* other) {
 // which may be the program's objects.
 template <typename IsWanted>
 void* value_in(const PythonInterface& python, void* dictionary, IsWanted is_wanted) {
-  if (!has_flag(python, dictionary, kDictSubclass)) {
-    return nullptr;
-  }
+  if (!has_flag(python, dictionary, kDictSubclass)) return nullptr;
   std::int64_t position = 0;
   void* key = nullptr;
   void* value = nullptr;
-  while (python.next_entry(dictionary, &position, &key, &value) != 0) {
-    if (is_wanted(key)) {
-      return value;
-    }
-  }
+  while (python.next_entry(dictionary, &position, &key, &value) != 0)
+    if (is_wanted(key)) return value;
   return nullptr;
 }
 
@@ -135,9 +120,7 @@ void* wrapped_by(const PythonInterface& python, void* object) {
   for (const Wrapper& one :
        {Wrapper{python.class_method_type, "__func__"},
         Wrapper{python.static_method_type, "__func__"}, Wrapper{python.property_type, "fget"}}) {
-    if (python.type(object) == one.type) {
-      return object_in(python, one.type, object, one.member);
-    }
+    if (python.type(object) == one.type) return object_in(python, one.type, object, one.member);
   }
   void** const attributes = python.attributes_of(object);
   return attributes == nullptr ? nullptr : value_of(python, *attributes, "__wrapped__");
@@ -178,9 +161,7 @@ void* find_in_classes(const PythonInterface& python, void* type, void* function_
         is_class(python, one)
             ? find_function(python, python.field(one, kTypeDictionary), function_name, code)
             : nullptr;
-    if (found != nullptr) {
-      return found;
-    }
+    if (found != nullptr) return found;
   }
   return nullptr;
 }
@@ -195,9 +176,7 @@ void* first_argument(const PythonInterface& python, void* frame, void* code) {
     return nullptr;
   }
   void* const* const variables = reinterpret_cast<void* const*>(variables_of_frame(python, frame));
-  if (variables[0] != nullptr) {
-    return variables[0];
-  }
+  if (variables[0] != nullptr) return variables[0];
   void* const cells = field_of_code(python, code, "co_cellvars");
   const std::int64_t count = has_flag(python, cells, kTupleSubclass) ? python.tuple_size(cells) : 0;
   for (std::int64_t i = 0; i < count; ++i) {
@@ -216,14 +195,10 @@ void* first_argument(const PythonInterface& python, void* frame, void* code) {
 void* find_function_of_frame(const PythonInterface& python, void* frame, void* globals,
                              void* code) {
   void* const function_name = field_of_code(python, code, "co_name");
-  if (!is_text(python, function_name)) {
-    return nullptr;
-  }
+  if (!is_text(python, function_name)) return nullptr;
   void* const found = find_function(python, globals, function_name, code);
   void* const first = found == nullptr ? first_argument(python, frame, code) : nullptr;
-  if (first == nullptr) {
-    return found;
-  }
+  if (first == nullptr) return found;
   void* const method = find_in_classes(python, python.type(first), function_name, code);
   return method == nullptr && is_class(python, first)
              ? find_in_classes(python, first, function_name, code)
@@ -235,9 +210,7 @@ void* find_function_of_frame(const PythonInterface& python, void* frame, void* g
 void* got(const PythonInterface& python, void* getters_of, void* object, const char* wanted) {
   for (const auto* one = python.field<const Getter*>(getters_of, kTypeGetters);
        one != nullptr && one->name != nullptr; ++one) {
-    if (std::strcmp(one->name, wanted) == 0) {
-      return one->get(object, one->closure);
-    }
+    if (std::strcmp(one->name, wanted) == 0) return one->get(object, one->closure);
   }
   return nullptr;
 }
@@ -260,18 +233,16 @@ bool append_module(const PythonInterface& python, void* type, NameBuffer& name) 
   }
   const auto* const full = python.field<const char*>(type, kTypeName);
   const char* const dot = std::strrchr(full, '.');
-  if (dot == nullptr) {
+  if (dot == nullptr)
     name.append("builtins");
-  } else {
+  else
     name.append(full, static_cast<std::uint64_t>(dot - full));
-  }
   return true;
 }
 
 bool append_qualified(const PythonInterface& python, void* type, NameBuffer& name) {
-  if (is_heap_type(python, type)) {
+  if (is_heap_type(python, type))
     return append_got(python, python.type_type, type, "__qualname__", name);
-  }
   const auto* const full = python.field<const char*>(type, kTypeName);
   const char* const dot = std::strrchr(full, '.');
   name.append(dot == nullptr ? full : dot + 1);
@@ -279,11 +250,8 @@ bool append_qualified(const PythonInterface& python, void* type, NameBuffer& nam
 }
 
 bool is_private(const NameBuffer& module) {
-  for (std::uint32_t i = 0; i < module.size(); ++i) {
-    if (module.data()[i] == '_' && (i == 0 || module.data()[i - 1] == '.')) {
-      return true;
-    }
-  }
+  for (std::uint32_t i = 0; i < module.size(); ++i)
+    if (module.data()[i] == '_' && (i == 0 || module.data()[i - 1] == '.')) return true;
   return false;
 }
 
@@ -295,9 +263,7 @@ bool is_private_class(const PythonInterface& python, void* type) {
 bool defines(const PythonInterface& python, void* type, const MethodDefinition* definition) {
   for (const auto* one = python.field<const MethodDefinition*>(type, kTypeMethods);
        one != nullptr && one->name != nullptr; ++one) {
-    if (one == definition) {
-      return true;
-    }
+    if (one == definition) return true;
   }
   return false;
 }
@@ -308,9 +274,7 @@ std::int64_t defining_class(const PythonInterface& python, void* order,
   const std::int64_t classes = order == nullptr ? 0 : python.tuple_size(order);
   for (std::int64_t i = 0; i < classes; ++i) {
     void* const one = python.tuple_item(order, i);
-    if (is_class(python, one) && defines(python, one, definition)) {
-      return i;
-    }
+    if (is_class(python, one) && defines(python, one, definition)) return i;
   }
   return -1;
 }
@@ -327,9 +291,7 @@ void append_class(const PythonInterface& python, void* type, const MethodDefinit
       type = above;
     }
   }
-  if (append_module(python, type, name)) {
-    name.append(".");
-  }
+  if (append_module(python, type, name)) name.append(".");
   append_qualified(python, type, name);
 }
 
@@ -375,13 +337,9 @@ void NameBuffer::append(const char* text) {
 }
 
 bool append_text(const PythonInterface& python, void* text, NameBuffer& name) {
-  if (!is_text(python, text)) {
-    return false;
-  }
+  if (!is_text(python, text)) return false;
   const std::int64_t length = python.text_length(text);
-  for (std::int64_t i = 0; i < length; ++i) {
-    append_character(python.character(text, i), name);
-  }
+  for (std::int64_t i = 0; i < length; ++i) append_character(python.character(text, i), name);
   return true;
 }
 
@@ -397,11 +355,10 @@ int number_in_code(const PythonInterface& python, void* code, const char* name) 
 void* variable_names_of_code(const PythonInterface& python, void* code) {
   constexpr char kNames[] = "co_varnames";
   void* names = field_of_code(python, code, kNames);
-  if (names != nullptr) {
+  if (names != nullptr)
     python.take_reference(names);
-  } else {
+  else
     names = got(python, python.code_type, code, kNames);
-  }
   if (names != nullptr && !has_flag(python, names, kTupleSubclass)) {
     python.drop_reference(names);
     return nullptr;
@@ -421,12 +378,8 @@ void name_python_function(const PythonInterface& python, void* frame, void* code
       python, python.frame_globals != nullptr ? python.frame_globals(frame) : nullptr);
   void* const variables =
       globals ? globals.get() : object_in(python, python.frame_type, frame, "f_globals");
-  if (append_text(python, value_of(python, variables, "__name__"), name)) {
-    name.append(".");
-  }
-  if (append_text(python, field_of_code(python, code, "co_qualname"), name)) {
-    return;
-  }
+  if (append_text(python, value_of(python, variables, "__name__"), name)) name.append(".");
+  if (append_text(python, field_of_code(python, code, "co_qualname"), name)) return;
   void* const function =
       python.minor < 11 ? find_function_of_frame(python, frame, variables, code) : nullptr;
   if (function == nullptr ||
@@ -441,9 +394,8 @@ MethodDefinition* definition_of(const PythonInterface& python, void* function) {
 
 void* class_of_builtin(const PythonInterface& python, void* function) {
   void* const self = python.function_self(function);
-  if (self == nullptr || is_class(python, self)) {
+  if (self == nullptr || is_class(python, self))
     return self;  // For a class method, this is the class.
-  }
   void* const type = python.type(self);
   // pybind11 functions have a capsule.
   return python.is_subtype(type, python.module_type) != 0 ||
@@ -464,9 +416,7 @@ void name_builtin(const PythonInterface& python, void* function, NameBuffer& nam
   void* const type = class_of_builtin(python, function);
   const char* const method_name = definition->name == nullptr ? "" : definition->name;
   if (append_text(python, python.field(function, kFunctionModule), name)) {
-    if (method_name[0] == '\0') {
-      return;  // pybind11 function objects may have no name.
-    }
+    if (method_name[0] == '\0') return;  // pybind11 function objects may have no name.
     name.append(".");
     NameBuffer qualified;
     // torch.conv2d is `_VariableFunctionsClass.conv2d` of the module torch.

@@ -65,14 +65,10 @@ int find_room_here(void* thread) {
   const PythonReference object(*python, object_of_profiler());
   if (object.get() == python->none) {
     python->set_profile(on_event, python->none);
-    if (python->has_threads()) {
-      find_slot(thread, on_event, python->none);
-    }
+    if (python->has_threads()) find_slot(thread, on_event, python->none);
     return 0;
   }
-  if (object && python->has_threads()) {
-    find_slot(thread, nullptr, object.get());
-  }
+  if (object && python->has_threads()) find_slot(thread, nullptr, object.get());
   return slot_offset != 0 ? 0 : -EBUSY;
 }
 
@@ -103,9 +99,7 @@ void listen_to(void* thread) {
 }
 
 void end_listening() {
-  if (python == nullptr) {
-    return;
-  }
+  if (python == nullptr) return;
   listening = false;
   restore_builtins();
   {
@@ -115,19 +109,13 @@ void end_listening() {
   void* const here = python->running_thread();
   if (slot_offset == 0) {
     const PythonReference object(*python, object_of_profiler());
-    if (object.get() == python->none) {
-      python->set_profile(nullptr, nullptr);
-    }
+    if (object.get() == python->none) python->set_profile(nullptr, nullptr);
     return;
   }
   for_each_thread([](void* thread) {
-    if (slot_of(thread) == on_event_in_front) {
-      slot_of(thread) = find(thread)->function;
-    }
+    if (slot_of(thread) == on_event_in_front) slot_of(thread) = find(thread)->function;
   });
-  if (slot_of(here) == on_event) {
-    set_in(here, nullptr);
-  }
+  if (slot_of(here) == on_event) set_in(here, nullptr);
 }
 
 void forget_listening() {
@@ -141,15 +129,11 @@ void listen_to_builtin(MethodDefinition* definition, const char* type) {
 }
 
 void listen_to_new_libraries() {
-  if (listening && slot_offset != 0) {
-    hook_libraries();
-  }
+  if (listening && slot_offset != 0) hook_libraries();
 }
 
 std::uint32_t reinstall_profilers() {
-  if (!listening || slot_offset == 0) {
-    return 0;
-  }
+  if (!listening || slot_offset == 0) return 0;
   any_shown = false;
   std::uint32_t reinstalled = 0;
   for_each_thread([&](void* thread) {

@@ -59,9 +59,7 @@ class NoCollection {
   explicit NoCollection(const PythonInterface& python)
       : python_(python), on_(python.gc_disable != nullptr && python.gc_disable() != 0) {}
   ~NoCollection() {
-    if (on_) {
-      python_.gc_enable();
-    }
+    if (on_) python_.gc_enable();
   }
   NoCollection(const NoCollection&) = delete;
   NoCollection& operator=(const NoCollection&) = delete;
@@ -72,11 +70,8 @@ class NoCollection {
 };
 
 Function* function_of(const void* code) {
-  for (Function& one : functions) {
-    if (one.code == code) {
-      return &one;
-    }
-  }
+  for (Function& one : functions)
+    if (one.code == code) return &one;
   return nullptr;
 }
 
@@ -86,27 +81,20 @@ void* value_of(const PythonInterface& python, void* frame, const void* code,
   if (python.minor >= kHasGetVariable) {
     void* const value =
         python.frame_variable == nullptr ? nullptr : python.frame_variable(frame, variable.name);
-    if (value == nullptr) {
-      python.error_clear();
-    }
+    if (value == nullptr) python.error_clear();
     return value;
   }
   const char* variables = nullptr;
   if (python.minor == kInnerFrames) {
     const char* const inner = python.field<const char*>(frame, kInnerFrame);
-    if (inner != nullptr && *reinterpret_cast<void* const*>(inner + kInnerCode) == code) {
+    if (inner != nullptr && *reinterpret_cast<void* const*>(inner + kInnerCode) == code)
       variables = inner + kInnerVariables;
-    }
   } else {
     variables = variables_of_frame(python, frame);
   }
-  if (variables == nullptr) {
-    return nullptr;
-  }
+  if (variables == nullptr) return nullptr;
   void* const value = reinterpret_cast<void* const*>(variables)[variable.place];
-  if (value != nullptr) {
-    python.take_reference(value);
-  }
+  if (value != nullptr) python.take_reference(value);
   return value;
 }
 
@@ -116,9 +104,7 @@ void append_escaped(const NameBuffer& text, NameBuffer& json) {
   constexpr char kDigits[] = "0123456789abcdef";
   // A character is not cut: the bytes that continue it begin with the bits 10.
   std::uint32_t size = text.size() < kMaxLength ? text.size() : kMaxLength;
-  while (size < text.size() && size > 0 && (text.data()[size] & 0xC0) == 0x80) {
-    --size;
-  }
+  while (size < text.size() && size > 0 && (text.data()[size] & 0xC0) == 0x80) --size;
   for (std::uint32_t i = 0; i < size; ++i) {
     const char one = text.data()[i];
     const auto byte = static_cast<unsigned char>(one);
@@ -127,9 +113,7 @@ void append_escaped(const NameBuffer& text, NameBuffer& json) {
       json.append(escape, sizeof(escape));
       continue;
     }
-    if (one == '"' || one == '\\') {
-      json.append("\\");
-    }
+    if (one == '"' || one == '\\') json.append("\\");
     json.append(&one, 1);
   }
 }
@@ -139,9 +123,7 @@ bool append_variable(const PythonInterface& python, void* frame, const void* cod
                      const Variable& variable, NameBuffer& json) {
   const PythonReference value(python, value_of(python, frame, code, variable));
   NameBuffer text;
-  if (!append_text(python, value.get(), text)) {
-    return false;
-  }
+  if (!append_text(python, value.get(), text)) return false;
   NameBuffer name;
   append_text(python, variable.name, name);
   json.append("\"");
@@ -154,21 +136,13 @@ bool append_variable(const PythonInterface& python, void* frame, const void* cod
 
 std::uint32_t record_of(const NameBuffer& json) {
   std::uint64_t hash = 14695981039346656037ULL;  // FNV-1a.
-  for (std::uint32_t i = 0; i < json.size(); ++i) {
+  for (std::uint32_t i = 0; i < json.size(); ++i)
     hash = (hash ^ static_cast<unsigned char>(json.data()[i])) * 1099511628211ULL;
-  }
-  for (std::uint32_t i = 0; i < made_count; ++i) {
-    if (made[i].hash == hash) {
-      return made[i].record;
-    }
-  }
-  if (made_count == kMaxRecords) {
-    return 0;
-  }
+  for (std::uint32_t i = 0; i < made_count; ++i)
+    if (made[i].hash == hash) return made[i].record;
+  if (made_count == kMaxRecords) return 0;
   const std::uint32_t record = new_op_record();
-  if (!keep_op_record(record, json.data(), json.size())) {
-    return 0;
-  }
+  if (!keep_op_record(record, json.data(), json.size())) return 0;
   made[made_count++] = {hash, record};
   return record;
 }
@@ -177,13 +151,9 @@ std::uint32_t record_of(const NameBuffer& json) {
 
 void find_why_not_variables(const PythonInterface& python, void* code, const char* name,
                             std::uint64_t name_size) {
-  if (!starts_with(name, name_size, kScope) || function_of(code) != nullptr) {
-    return;
-  }
+  if (!starts_with(name, name_size, kScope) || function_of(code) != nullptr) return;
   Function* const place = function_of(nullptr);
-  if (place == nullptr) {
-    return;
-  }
+  if (place == nullptr) return;
   const NoCollection guard(python);
   const PythonReference names(python, variable_names_of_code(python, code));
   const std::int64_t count = names ? python.tuple_size(names.get()) : 0;
@@ -191,9 +161,8 @@ void find_why_not_variables(const PythonInterface& python, void* code, const cha
   for (std::int64_t i = 0; i < count && function.count < kMaxVariables; ++i) {
     void* const one = python.tuple_item(names.get(), i);
     NameBuffer spelled;
-    if (append_text(python, one, spelled) && starts_with(spelled.data(), spelled.size(), kPrefix)) {
+    if (append_text(python, one, spelled) && starts_with(spelled.data(), spelled.size(), kPrefix))
       function.variables[function.count++] = {one, i};
-    }
   }
   if (function.count != 0) {
     *place = function;
@@ -213,9 +182,7 @@ void record_why_not_variables(const PythonInterface& python, std::uint32_t round
     const Unrecorded guard;
     const PythonReference code(python, python.frame_code(frame));
     const Function* const function = function_of(code.get());
-    if (function == nullptr) {
-      return;
-    }
+    if (function == nullptr) return;
     const NoCollection collection_guard(python);
     void* type = nullptr;
     void* value = nullptr;
@@ -232,9 +199,7 @@ void record_why_not_variables(const PythonInterface& python, std::uint32_t round
       }
     }
     python.error_restore(type, value, traceback);
-    if (json.size() == empty) {
-      return;
-    }
+    if (json.size() == empty) return;
     json.append("}}");
     record = record_of(json);
   }
@@ -245,15 +210,11 @@ void record_why_not_variables(const PythonInterface& python, std::uint32_t round
 
 void forget_why_not_variables(void* code) {
   Function* const function = function_of(code);
-  if (function != nullptr) {
-    function->code = nullptr;
-  }
+  if (function != nullptr) function->code = nullptr;
 }
 
 void forget_why_not_variables() {
-  for (Function& one : functions) {
-    one.code = nullptr;
-  }
+  for (Function& one : functions) one.code = nullptr;
   forget_why_not_records();
   any_why_not_variables = false;
 }

@@ -268,9 +268,7 @@ void count_lost(Region& region, ThreadBuffer& buffer) {
 Event* take_from_chunk(ThreadBuffer& buffer, std::uint32_t round) {
   std::uint64_t at = __atomic_load_n(&buffer.cursor, __ATOMIC_RELAXED);
   do {
-    if (buffer.round != round || at % kChunkSize == 0) {
-      return nullptr;
-    }
+    if (buffer.round != round || at % kChunkSize == 0) return nullptr;
   } while (!__atomic_compare_exchange_n(&buffer.cursor, &at, at + sizeof(Event), true,
                                         __ATOMIC_RELAXED, __ATOMIC_RELAXED));
   return reinterpret_cast<Event*>(at);  // NOLINT(performance-no-int-to-ptr)
@@ -313,9 +311,7 @@ void seal_chunk(const Region& region, ThreadBuffer& buffer, std::uint32_t thread
 // The order of the writes ensures that a signal handler never sees the old position with the new
 // number.
 void adopt_round(ThreadBuffer& buffer, std::uint32_t round) {
-  if (buffer.round == round) {
-    return;
-  }
+  if (buffer.round == round) return;
   buffer.cursor = 0;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   buffer.chunk = nullptr;
@@ -348,9 +344,7 @@ ChunkHeader* take_chunk(Region& region, std::uint32_t thread, std::uint64_t& ord
 bool populate(Region& region, const ChunkHeader* header) {
   const std::uint64_t index = (address_of(header) - region.chunks) / kChunkSize;
   std::uint64_t populated = __atomic_load_n(&region.populated, __ATOMIC_ACQUIRE);
-  if (index < populated) {
-    return true;
-  }
+  if (index < populated) return true;
   const long result = system_call(SYS_madvise, address_of(header), kChunkSize, kPopulateWrite);
   if (result == 0 && index == populated) {
     __atomic_compare_exchange_n(&region.populated, &populated, index + 1, false, __ATOMIC_RELEASE,
@@ -367,9 +361,7 @@ Event* change_chunk(Region& region, ThreadBuffer& buffer, std::uint32_t round) {
   adopt_round(buffer, round);
   std::uint64_t order = 0;
   ChunkHeader* const header = take_chunk(region, thread, order);
-  if (header == nullptr) {
-    return nullptr;
-  }
+  if (header == nullptr) return nullptr;
   if (running_round() != round || !populate(region, header)) {
     let_go(header, thread, ChunkState::free);
     return nullptr;
@@ -406,9 +398,8 @@ void seal_chunks_of_ended_threads(const Region& region) {
 // Returns true if a thread has waited without success and nothing has changed since.
 bool is_hopeless(const Region& region) {
   const auto gave_up = static_cast<GaveUp>(load(region.gave_up));
-  if (gave_up == GaveUp::no || load(region.header->freed) != load(region.gave_up_freed)) {
+  if (gave_up == GaveUp::no || load(region.header->freed) != load(region.gave_up_freed))
     return false;
-  }
   return gave_up == GaveUp::reader_is_late ||
          load(region.header->heartbeat) == load(region.gave_up_heartbeat);
 }
@@ -432,9 +423,7 @@ Event* wait_for_chunk(Region& region, ThreadBuffer& buffer, std::uint32_t round)
       const SignalsBlocked guard;
       Event* slot = take_from_chunk(buffer, round);
       slot = slot == nullptr ? change_chunk(region, buffer, round) : slot;
-      if (slot != nullptr) {
-        return slot;
-      }
+      if (slot != nullptr) return slot;
     }
     const std::uint64_t time = now();
     const std::uint32_t beat = load(header.heartbeat);
@@ -458,14 +447,10 @@ Event* wait_for_chunk(Region& region, ThreadBuffer& buffer, std::uint32_t round)
 }  // namespace
 
 bool make_switch() {
-  if (optrace_agent_switch != nullptr) {
-    return true;
-  }
+  if (optrace_agent_switch != nullptr) return true;
   void* const page =
       mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (page == MAP_FAILED) {
-    return false;
-  }
+  if (page == MAP_FAILED) return false;
   // This stops the child's recording after any kind of fork, including one that runs no atfork
   // handler.
   madvise(page, 4096, MADV_WIPEONFORK);
@@ -493,9 +478,8 @@ std::uint32_t running_round() {
 }
 
 void end_round() {
-  if (optrace_agent_switch != nullptr) {
+  if (optrace_agent_switch != nullptr)
     __atomic_store_n(&optrace_agent_switch->round, 0, __ATOMIC_RELEASE);
-  }
 }
 
 ThreadBuffer& thread_buffer() {
@@ -519,9 +503,7 @@ void resume_thread(std::uint32_t paused) {
 }
 
 Event* take_slot(std::uint32_t round) {
-  if (round == 0 || running_round() != round) {
-    return nullptr;
-  }
+  if (round == 0 || running_round() != round) return nullptr;
   Event* const slot = take_from_chunk(optrace_agent_thread_buffer, round);
   return slot != nullptr ? slot : optrace_agent_refill(round);
 }
@@ -551,9 +533,7 @@ void put_event(std::uint32_t round, std::uint32_t kind, std::uint32_t line,
 Event* optrace_agent_refill(std::uint32_t round) {
   using namespace optrace::agent;
   ThreadBuffer& buffer = optrace_agent_thread_buffer;
-  if (buffer.round == kUnrecorded) {
-    return nullptr;
-  }
+  if (buffer.round == kUnrecorded) return nullptr;
   Region& region = *current_region();
   Event* slot = nullptr;
   if (has_room(buffer, round) || !is_hopeless(region)) {
@@ -562,9 +542,7 @@ Event* optrace_agent_refill(std::uint32_t round) {
     slot = take_from_chunk(buffer, round);
     slot = slot == nullptr && running_round() == round ? change_chunk(region, buffer, round) : slot;
   }
-  if (slot == nullptr && !is_hopeless(region)) {
-    slot = wait_for_chunk(region, buffer, round);
-  }
+  if (slot == nullptr && !is_hopeless(region)) slot = wait_for_chunk(region, buffer, round);
   if (slot == nullptr && running_round() == round) {
     const SignalsBlocked guard;
     if (buffer.round != round) {

@@ -75,11 +75,9 @@ bool needs_torch(const dl_phdr_info& info) {
     }
   }
   const char* names = nullptr;
-  for (const ElfW(Dyn)* at = dynamic; at != nullptr && at->d_tag != DT_NULL; ++at) {
-    if (at->d_tag == DT_STRTAB && at->d_un.d_ptr > info.dlpi_addr) {
+  for (const ElfW(Dyn)* at = dynamic; at != nullptr && at->d_tag != DT_NULL; ++at)
+    if (at->d_tag == DT_STRTAB && at->d_un.d_ptr > info.dlpi_addr)
       names = reinterpret_cast<const char*>(at->d_un.d_ptr);  // NOLINT(performance-no-int-to-ptr)
-    }
-  }
   for (const ElfW(Dyn)* at = dynamic; names != nullptr && at->d_tag != DT_NULL; ++at) {
     if (at->d_tag == DT_NEEDED && (std::strncmp(names + at->d_un.d_val, "libtorch", 8) == 0 ||
                                    std::strncmp(names + at->d_un.d_val, "libc10", 6) == 0)) {

@@ -45,14 +45,10 @@ class Keeper {
 
 char* make_store() {
   char* memory = store.load();
-  if (memory != nullptr) {
-    return memory;
-  }
+  if (memory != nullptr) return memory;
   void* const fresh = mmap(nullptr, kStoreSize, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (fresh == MAP_FAILED) {
-    return nullptr;
-  }
+  if (fresh == MAP_FAILED) return nullptr;
   if (!store.compare_exchange_strong(memory, static_cast<char*>(fresh))) {
     munmap(fresh, kStoreSize);
     return memory;
@@ -62,15 +58,11 @@ char* make_store() {
 
 char* take_room(std::uint64_t size) {
   char* const memory = make_store();
-  if (memory == nullptr || size > kStoreSize) {
-    return nullptr;
-  }
+  if (memory == nullptr || size > kStoreSize) return nullptr;
   const std::uint64_t room = (size + 7) / 8 * 8;
   std::uint64_t at = store_used.load();
   do {
-    if (room > kStoreSize - at) {
-      return nullptr;
-    }
+    if (room > kStoreSize - at) return nullptr;
   } while (!store_used.compare_exchange_weak(at, at + room));
   return memory + at;
 }
@@ -78,14 +70,11 @@ char* take_room(std::uint64_t size) {
 // Writes a record to a region. Only the first caller for that region does so.
 bool put(Region& region, Record& record) {
   std::uint32_t has_it = record.region.load();
-  if (has_it == region.serial || !record.region.compare_exchange_strong(has_it, region.serial)) {
+  if (has_it == region.serial || !record.region.compare_exchange_strong(has_it, region.serial))
     return true;
-  }
   const SignalsBlocked guard;
   void* const section = begin_section(region, sizeof(record.header) + record.size);
-  if (section == nullptr) {
-    return false;
-  }
+  if (section == nullptr) return false;
   std::memcpy(section, &record.header, sizeof(record.header));
   std::memcpy(static_cast<char*>(section) + sizeof(record.header), record.text(), record.size);
   complete_section(section, recording::SectionKind::op_record);
@@ -100,13 +89,9 @@ std::uint32_t new_op_record() {
 
 bool keep_op_record(std::uint32_t id, const char* text, std::uint64_t size) {
   const Keeper keeper;
-  if (!keeper || size > kStoreSize) {
-    return false;
-  }
+  if (!keeper || size > kStoreSize) return false;
   char* const memory = take_room(sizeof(Record) + size);
-  if (memory == nullptr) {
-    return false;
-  }
+  if (memory == nullptr) return false;
   auto* const record = new (memory) Record{nullptr, size, 0, {id, 0}};
   std::memcpy(memory + sizeof(Record), text, size);
   record->next = last.load();
@@ -121,17 +106,14 @@ void forget_op_records() {
   closed = true;
   if (keepers == 0) {  // Otherwise they stay until the next call.
     last = nullptr;
-    if (const std::uint64_t used = store_used.exchange(0); used != 0) {
+    if (const std::uint64_t used = store_used.exchange(0); used != 0)
       madvise(store.load(), used, MADV_DONTNEED);
-    }
   }
   closed = false;
 }
 
 void put_op_records(Region& region) {
-  for (Record* record = last.load(); record != nullptr; record = record->next) {
-    put(region, *record);
-  }
+  for (Record* record = last.load(); record != nullptr; record = record->next) put(region, *record);
 }
 
 }  // namespace optrace::agent

@@ -45,9 +45,7 @@ PythonStack* make_stack(std::uint32_t thread) {
   const long memory =
       system_call(SYS_mmap, 0, sizeof(PythonStack), PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, static_cast<std::uint64_t>(-1));
-  if (memory <= 0) {
-    return nullptr;
-  }
+  if (memory <= 0) return nullptr;
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
   auto* const stack = reinterpret_cast<PythonStack*>(memory);
   stack->owner = thread;
@@ -81,26 +79,20 @@ void note_ran(PythonStack& stack, const PythonCall& call) {
 
 PythonStack* python_stack(std::uint32_t round) {
   ThreadBuffer& buffer = thread_buffer();
-  if (buffer.python != nullptr && buffer.python->round == round) {
-    return buffer.python;
-  }
+  if (buffer.python != nullptr && buffer.python->round == round) return buffer.python;
   if (buffer.python == nullptr) {
     const std::uint32_t thread = own_thread();
     PythonStack* const free = take_abandoned(thread);
     buffer.python = free != nullptr ? free : make_stack(thread);
   }
-  if (buffer.python != nullptr) {
-    begin_round_of(*buffer.python, round);
-  }
+  if (buffer.python != nullptr) begin_round_of(*buffer.python, round);
   return buffer.python;
 }
 
 void begin_python_call(std::uint32_t round, const PythonCall& call, std::uint64_t slot,
                        std::uint64_t frame_pointer) {
   PythonStack* const stack = python_stack(round);
-  if (thread_buffer().round == kUnrecorded) {
-    return;
-  }
+  if (thread_buffer().round == kUnrecorded) return;
   if (stack == nullptr || stack->size == PythonStack::kMaxCalls) {
     record_event(round, call.builtin ? recording::kBuiltinCall : recording::kPythonCall, call.line,
                  call.hook, call.function);
@@ -111,20 +103,14 @@ void begin_python_call(std::uint32_t round, const PythonCall& call, std::uint64_
   place.loop = optrace_agent_loop_around(slot, frame_pointer);
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   ++stack->size;
-  if (every_call) {
-    optrace_agent_record_python(slot, frame_pointer, round);
-  }
+  if (every_call) optrace_agent_record_python(slot, frame_pointer, round);
 }
 
 bool end_python_call(std::uint32_t round, const void* object, std::uint64_t hook) {
   PythonStack* const stack = python_stack(round);
-  if (thread_buffer().round == kUnrecorded) {
-    return true;
-  }
+  if (thread_buffer().round == kUnrecorded) return true;
   std::uint32_t at = stack == nullptr ? 0 : stack->size;
-  while (at > 0 && stack->calls[at - 1].object != object) {
-    --at;
-  }
+  while (at > 0 && stack->calls[at - 1].object != object) --at;
   if (at == 0) {
     if (stack != nullptr) {
       stack->running_loop = 0;

@@ -49,15 +49,12 @@ bool write_section(const FunctionDescription& function) {
                                          function.minor_version, 0};
   const SignalsBlocked guard;
   void* const section = begin_section(*current_region(), section_size(function));
-  if (section == nullptr) {
-    return false;
-  }
+  if (section == nullptr) return false;
   std::memcpy(section, &header, sizeof(header));
   char* const text = static_cast<char*>(section) + sizeof(header);
   std::memcpy(text, function.text, text_size(function));
-  if (function.positions_size != 0) {
+  if (function.positions_size != 0)
     std::memcpy(text + text_size(function), function.positions, function.positions_size);
-  }
   complete_section(section, recording::SectionKind::python_function);
   described_bytes += sizeof(recording::SectionHeader) + section_size(function);
   return true;
@@ -78,9 +75,7 @@ IdEntry hash_of(const FunctionDescription& function) {
 std::uint32_t id_of(const FunctionDescription& function) {
   IdEntry content = hash_of(function);
   const IdEntry* const same = contents.find(content.key);
-  if (same != nullptr && same->check == content.check) {
-    return same->id;
-  }
+  if (same != nullptr && same->check == content.check) return same->id;
   if (!has_room(sizeof(recording::SectionHeader) + section_size(function)) ||
       !write_section(function)) {
     return kMergedFunction;
@@ -98,9 +93,7 @@ bool begin_region() {
     known_functions.region = serial;
   }
   constexpr FunctionDescription kMerged{.text = "...", .name_size = 3};
-  if (function_count == 0) {
-    id_of(kMerged);
-  }
+  if (function_count == 0) id_of(kMerged);
   return function_count != 0;
 }
 
@@ -114,9 +107,7 @@ bool functions_are_full() {
 
 std::uint32_t describe_function(std::uint64_t address, std::uint32_t check,
                                 const FunctionDescription& function) {
-  if (!begin_region()) {
-    return kNoFunction;
-  }
+  if (!begin_region()) return kNoFunction;
   const std::uint32_t id = id_of(function);
   full = !known_functions.ids.set({address, id, check});
   return id;

@@ -41,9 +41,7 @@ extern constinit KnownFunctions
 /// Returns the id of the function at an address that was described with this `check`, or
 /// kNoFunction. Call only while recording.
 inline std::uint32_t known_function(std::uint64_t address, std::uint32_t check) {
-  if (known_functions.region != current_region()->serial) {
-    return kNoFunction;
-  }
+  if (known_functions.region != current_region()->serial) return kNoFunction;
   const IdEntry* const entry = known_functions.ids.find(address);
   return entry != nullptr && entry->check == check ? entry->id : kNoFunction;
 }

@@ -48,9 +48,7 @@ void* as_memory(std::uint64_t address) {
 std::uint64_t reserve(std::uint64_t size, std::uint64_t alignment) {
   void* const memory = mmap(nullptr, size + alignment, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) {
-    return 0;
-  }
+  if (memory == MAP_FAILED) return 0;
   madvise(memory, size + alignment, MADV_DONTDUMP);
   return (reinterpret_cast<std::uint64_t>(memory) + alignment - 1) & ~(alignment - 1);
 }
@@ -81,9 +79,7 @@ void make_current(Region* region) {
 }
 
 void unmap(Reservation& reservation) {
-  if (!reservation.mapped) {
-    return;
-  }
+  if (!reservation.mapped) return;
   void* const memory = mmap(as_memory(reservation.base), reservation.size, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   // `region` stays unchanged for threads that still use it.
@@ -91,9 +87,7 @@ void unmap(Reservation& reservation) {
 }
 
 void unmap_all() {
-  for (Reservation& reservation : reservations) {
-    unmap(reservation);
-  }
+  for (Reservation& reservation : reservations) unmap(reservation);
 }
 
 // Maps the file at the reservation's addresses, enlarging the reservation first if necessary.
@@ -101,17 +95,13 @@ int map_region(Reservation& reservation, int fd, std::uint64_t size) {
   unmap(reservation);
   if (reservation.size < size) {
     const std::uint64_t base = reserve(size, kChunkSize);
-    if (base == 0) {
-      return -ENOMEM;
-    }
+    if (base == 0) return -ENOMEM;
     reservation.base = base;
     reservation.size = size;
   }
   void* const memory = mmap(as_memory(reservation.base), size, PROT_READ | PROT_WRITE,
                             MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0);
-  if (memory == MAP_FAILED) {
-    return -errno;
-  }
+  if (memory == MAP_FAILED) return -errno;
   madvise(memory, size, MADV_DONTDUMP);
   reservation.mapped = true;
   return 0;
@@ -125,20 +115,14 @@ Region* current_region() {
 
 void note_met_module() {
   const Region* const region = current_region();
-  if (region != nullptr) {
-    __atomic_fetch_add(&region->header->modules_met, 1, __ATOMIC_RELEASE);
-  }
+  if (region != nullptr) __atomic_fetch_add(&region->header->modules_met, 1, __ATOMIC_RELEASE);
 }
 
 int use_region(int fd, std::uint64_t bytes) {
   const std::uint64_t size = bytes & ~(kChunkSize - 1);
-  if (size < kSmallest || size > kLargest) {
-    return -EINVAL;
-  }
+  if (size < kSmallest || size > kLargest) return -EINVAL;
   struct stat about = {};
-  if (fstat(fd, &about) != 0) {
-    return -errno;
-  }
+  if (fstat(fd, &about) != 0) return -errno;
   // A file that is long enough may be sealed, or longer than this process may make a file.
   if (static_cast<std::uint64_t>(about.st_size) < size &&
       ftruncate(fd, static_cast<off_t>(size)) != 0) {
@@ -148,9 +132,7 @@ int use_region(int fd, std::uint64_t bytes) {
   fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK);
   Reservation& reservation = reservations[next_reservation];
   const int result = map_region(reservation, fd, size);
-  if (result != 0) {
-    return result;
-  }
+  if (result != 0) return result;
   next_reservation = 1 - next_reservation;
   const std::uint64_t arena = size / kArenaShare & ~(kChunkSize - 1);
   lay_out(reservation.region, reservation.base, arena, (size - arena - kHeaderSize) / kChunkSize);
@@ -160,9 +142,7 @@ int use_region(int fd, std::uint64_t bytes) {
 }
 
 void drop_region() {
-  if (current != nullptr) {
-    current->process = 0;  // Not owned by any process.
-  }
+  if (current != nullptr) current->process = 0;  // Not owned by any process.
   unmap_all();
 }
 

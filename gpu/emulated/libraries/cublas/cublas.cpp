@@ -111,12 +111,10 @@ std::string unsupported(const Product& product) {
 
 cublasStatus_t multiply(const char* function, cublasHandle_t handle, const Product& product) {
   if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
-  if (const std::string why = invalid(product); !why.empty()) {
+  if (const std::string why = invalid(product); !why.empty())
     return refuse(function, CUBLAS_STATUS_INVALID_VALUE, why);
-  }
-  if (const std::string why = unsupported(product); !why.empty()) {
+  if (const std::string why = unsupported(product); !why.empty())
     return refuse(function, CUBLAS_STATUS_NOT_SUPPORTED, why);
-  }
   forget_output(product);
   Call call(function, "library");
   JsonText& json = call.json();
@@ -359,9 +357,8 @@ static void fill_with_success(int* info, int batch) {
 static cublasStatus_t factor(const char* function, cublasHandle_t handle, int n, cudaDataType type,
                              int lda, const int* pivots, int* info, int batch) {
   if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
-  if (n < 0 || batch < 0 || lda < std::max(1, n)) {
+  if (n < 0 || batch < 0 || lda < std::max(1, n))
     return refuse(function, CUBLAS_STATUS_INVALID_VALUE, "a negative size, or lda is too small");
-  }
   fill_with_success(info, batch);
   Call call(function, "library");
   put(call.json(), "n", n);

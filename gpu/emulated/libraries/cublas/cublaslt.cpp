@@ -154,12 +154,10 @@ std::string unsupported(const Product& product) {
 
 /// Checks the product. Returns the real library's status and records a refusal.
 cublasStatus_t check(const char* function, const Product& product) {
-  if (const std::string why = mismatch(product); !why.empty()) {
+  if (const std::string why = mismatch(product); !why.empty())
     return refuse(function, CUBLAS_STATUS_INVALID_VALUE, why);
-  }
-  if (const std::string why = unsupported(product); !why.empty()) {
+  if (const std::string why = unsupported(product); !why.empty())
     return refuse(function, CUBLAS_STATUS_NOT_SUPPORTED, why);
-  }
   return CUBLAS_STATUS_SUCCESS;
 }
 
