@@ -16,8 +16,7 @@
 
 namespace {
 
-using optrace::emulated::Call;
-using optrace::emulated::put;
+using namespace optrace::emulated;
 
 struct Plan {
   std::vector<long long> sizes;  // Empty until the plan is made.
@@ -44,8 +43,7 @@ std::shared_ptr<Plan> find(cufftHandle handle) {
 }
 
 cufftResult refuse(const char* function, cufftResult result, const std::string& why) {
-  optrace::emulated::record_refusal(function, why, result,
-                                    optrace::emulated::enumerator_name<cufftResult, 0, 16>(result));
+  record_refusal(function, why, result, enumerator_name<cufftResult, 0, 16>(result));
   return result;
 }
 
@@ -59,7 +57,7 @@ cufftResult check_types(const Plan& plan) {
   const bool half = plan.execution == CUDA_C_16F;
   const bool bfloat = plan.execution == CUDA_C_16BF;
   constexpr int kFirstWithBfloat = 8;
-  if (bfloat && optrace::emulated::gpu_model().major < kFirstWithBfloat)
+  if (bfloat && gpu_model().major < kFirstWithBfloat)
     return refuse("cufftXtMakePlanMany", CUFFT_NOT_SUPPORTED, "bfloat16 below sm_80");
   if (half || bfloat)
     for (const long long size : plan.sizes)
@@ -126,8 +124,7 @@ cufftResult cufftXtMakePlanMany(cufftHandle plan, int rank, long long int* n, lo
   if (const cufftResult result = check_types(planned); result != CUFFT_SUCCESS) return result;
   // "cuFFT ... uses temporary space that is dependent on the plan". The real size is not
   // documented; most plans need space for the whole signal as complex numbers.
-  planned.work_bytes =
-      static_cast<std::size_t>(batch) * optrace::emulated::data_type_bytes(executiontype);
+  planned.work_bytes = static_cast<std::size_t>(batch) * data_type_bytes(executiontype);
   for (const long long size : planned.sizes) planned.work_bytes *= static_cast<std::size_t>(size);
   *made = planned;
   if (workSize != nullptr) *workSize = planned.work_bytes;
@@ -138,16 +135,16 @@ cufftResult cufftXtExec(cufftHandle plan, void* input, void* output, int directi
   const std::shared_ptr<Plan> made = find(plan);
   if (made == nullptr || made->sizes.empty()) return CUFFT_INVALID_PLAN;
   if (input == nullptr || output == nullptr) return CUFFT_INVALID_VALUE;
-  optrace::emulated::library_wrote(output);
-  if (!optrace::emulated::recording()) return CUFFT_SUCCESS;
+  library_wrote(output);
+  if (!recording()) return CUFFT_SUCCESS;
   Call call("cufftXtExec", "library");
   auto& json = call.json();
   put(json, "sizes", made->sizes);
   put(json, "batch", std::int64_t{made->batch});
   put(json, "direction", direction == CUFFT_FORWARD ? "forward" : "inverse");
-  put(json, "input", optrace::emulated::data_type_name(made->input));
-  put(json, "output", optrace::emulated::data_type_name(made->output));
-  put(json, "execution", optrace::emulated::data_type_name(made->execution));
+  put(json, "input", data_type_name(made->input));
+  put(json, "output", data_type_name(made->output));
+  put(json, "execution", data_type_name(made->execution));
   put(json, "input_stride", std::int64_t{made->input_stride});
   put(json, "output_stride", std::int64_t{made->output_stride});
   call.record();

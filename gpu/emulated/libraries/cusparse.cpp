@@ -52,8 +52,7 @@ struct cusparseSpGEMMDescr {
 
 namespace {
 
-using optrace::emulated::Call;
-using optrace::emulated::put;
+using namespace optrace::emulated;
 using optrace_ops::JsonText;
 
 // An empty buffer would be valid, but with this size callers that allocate it get a non-null
@@ -101,8 +100,7 @@ bool live(const Descriptor*... descriptors) {
 }
 
 cusparseStatus_t refuse(const char* function, cusparseStatus_t status, const std::string& why) {
-  optrace::emulated::record_refusal(
-      function, why, status, optrace::emulated::enumerator_name<cusparseStatus_t, 0, 8>(status));
+  record_refusal(function, why, status, enumerator_name<cusparseStatus_t, 0, 8>(status));
   return status;
 }
 
@@ -140,7 +138,7 @@ void put_matrix(JsonText& json, const char* key, const cusparseSpMatDescr& matri
   put(json, "nonzeros", matrix.nonzeros);
   if (matrix.block_rows > 0)
     put(json, "block_rows", matrix.block_rows), put(json, "block_columns", matrix.block_columns);
-  put(json, "type", optrace::emulated::data_type_name(matrix.type));
+  put(json, "type", data_type_name(matrix.type));
   put(json, "indices", matrix.index_type == CUSPARSE_INDEX_64I ? "int64" : "int32");
   if (matrix.batch > 1) put(json, "batch", matrix.batch);
   if (!matrix.fill_mode.empty()) put(json, "fill_mode", matrix.fill_mode);
@@ -153,7 +151,7 @@ void put_matrix(JsonText& json, const char* key, const cusparseDnMatDescr& matri
   put(json, "rows", matrix.rows), put(json, "columns", matrix.columns);
   put(json, "leading_dimension", matrix.leading_dimension);
   put(json, "order", matrix.order == CUSPARSE_ORDER_ROW ? "row" : "column");
-  put(json, "type", optrace::emulated::data_type_name(matrix.type));
+  put(json, "type", data_type_name(matrix.type));
   if (matrix.batch > 1) put(json, "batch", matrix.batch);
   json.close('}');
 }
@@ -161,39 +159,40 @@ void put_matrix(JsonText& json, const char* key, const cusparseDnMatDescr& matri
 void put_matrix(JsonText& json, const char* key, const cusparseDnVecDescr& vector) {
   json.key(key), json.open('{');
   put(json, "size", vector.size);
-  put(json, "type", optrace::emulated::data_type_name(vector.type));
+  put(json, "type", data_type_name(vector.type));
   json.close('}');
 }
 
-/// Operands A, B and C; `operation_b` is null if there is none.
+/// Records a call with the operands A, B and C; `operation_b` is null if there is none. Returns the
+/// call's result.
 template <typename A, typename B, typename C>
-void record(const char* function, cusparseOperation_t operation_a,
-            const cusparseOperation_t* operation_b, const A* a, const B* b, const C* c,
-            cudaDataType compute, std::int64_t algorithm, std::string_view algorithm_name) {
-  if (!optrace::emulated::recording()) return;
+cusparseStatus_t record(const char* function, cusparseOperation_t operation_a,
+                        const cusparseOperation_t* operation_b, const A* a, const B* b, const C* c,
+                        cudaDataType compute, std::int64_t algorithm,
+                        std::string_view algorithm_name) {
+  if (!live(a, b, c)) return CUSPARSE_STATUS_INVALID_VALUE;
+  if (!recording()) return CUSPARSE_STATUS_SUCCESS;
   Call call(function, "library");
   JsonText& json = call.json();
   put(json, "operation_a", operation_name(operation_a));
   if (operation_b != nullptr) put(json, "operation_b", operation_name(*operation_b));
   put_matrix(json, "a", *a), put_matrix(json, "b", *b), put_matrix(json, "c", *c);
-  put(json, "compute", optrace::emulated::data_type_name(compute));
-  put(json, "algorithm", optrace::emulated::short_name(algorithm_name, "CUSPARSE_", algorithm));
+  put(json, "compute", data_type_name(compute));
+  put(json, "algorithm", short_name(algorithm_name, "CUSPARSE_", algorithm));
   call.record();
+  return CUSPARSE_STATUS_SUCCESS;
 }
 
 std::string_view name_of(cusparseSpMMAlg_t algorithm) {
-  return optrace::emulated::enumerator_name<cusparseSpMMAlg_t, 0,
-                                            CUSPARSE_SPMM_BLOCKED_ELL_ALG1 + 1>(algorithm);
+  return enumerator_name<cusparseSpMMAlg_t, 0, CUSPARSE_SPMM_BLOCKED_ELL_ALG1 + 1>(algorithm);
 }
 
 std::string_view name_of(cusparseSpMVAlg_t algorithm) {
-  return optrace::emulated::enumerator_name<cusparseSpMVAlg_t, 0, CUSPARSE_SPMV_SELL_ALG1 + 1>(
-      algorithm);
+  return enumerator_name<cusparseSpMVAlg_t, 0, CUSPARSE_SPMV_SELL_ALG1 + 1>(algorithm);
 }
 
 std::string_view name_of(cusparseSpGEMMAlg_t algorithm) {
-  return optrace::emulated::enumerator_name<cusparseSpGEMMAlg_t, 0, CUSPARSE_SPGEMM_ALG3 + 1>(
-      algorithm);
+  return enumerator_name<cusparseSpGEMMAlg_t, 0, CUSPARSE_SPGEMM_ALG3 + 1>(algorithm);
 }
 
 cusparseStatus_t give_buffer_size(std::size_t* bytes) {
@@ -209,14 +208,12 @@ cusparseStatus_t check_types(const char* function, cudaDataType a, cudaDataType 
   constexpr int kFirstWithBfloat = 80;
   if (a != b)
     return refuse(function, CUSPARSE_STATUS_NOT_SUPPORTED,
-                  std::string("types ") + optrace::emulated::data_type_name(a) + " and " +
-                      optrace::emulated::data_type_name(b));
-  if ((a == CUDA_R_16BF || a == CUDA_C_16BF) && optrace::emulated::arch() < kFirstWithBfloat)
+                  std::string("types ") + data_type_name(a) + " and " + data_type_name(b));
+  if ((a == CUDA_R_16BF || a == CUDA_C_16BF) && arch() < kFirstWithBfloat)
     return refuse(function, CUSPARSE_STATUS_ARCH_MISMATCH, "bfloat16 below sm_80");
   if ((a == CUDA_R_16F || a == CUDA_R_16BF) && compute != CUDA_R_32F)
-    return refuse(
-        function, CUSPARSE_STATUS_NOT_SUPPORTED,
-        std::string("half precision computed in ") + optrace::emulated::data_type_name(compute));
+    return refuse(function, CUSPARSE_STATUS_NOT_SUPPORTED,
+                  std::string("half precision computed in ") + data_type_name(compute));
   return CUSPARSE_STATUS_SUCCESS;
 }
 
@@ -235,6 +232,13 @@ void record_read(const char* function, const char* what, std::int64_t assumed) {
   Call call(function, "host_read");
   put(call.json(), "what", what), put(call.json(), "assumed", assumed);
   call.record();
+}
+
+cusparseStatus_t no_zero_pivot(const char* function, int* position) {
+  if (position == nullptr) return CUSPARSE_STATUS_INVALID_VALUE;
+  *position = -1;
+  record_read(function, "position of a zero pivot", *position);
+  return CUSPARSE_STATUS_SUCCESS;
 }
 
 }  // namespace
@@ -373,9 +377,7 @@ cusparseStatus_t cusparseSpMM(cusparseHandle_t, cusparseOperation_t opA, cuspars
                               cusparseConstDnMatDescr_t matB, const void*,
                               cusparseDnMatDescr_t matC, cudaDataType computeType,
                               cusparseSpMMAlg_t alg, void*) {
-  if (!live(matA, matB, matC)) return CUSPARSE_STATUS_INVALID_VALUE;
-  record("cusparseSpMM", opA, &opB, matA, matB, matC, computeType, alg, name_of(alg));
-  return CUSPARSE_STATUS_SUCCESS;
+  return record("cusparseSpMM", opA, &opB, matA, matB, matC, computeType, alg, name_of(alg));
 }
 
 cusparseStatus_t cusparseSpMV_bufferSize(cusparseHandle_t, cusparseOperation_t, const void*,
@@ -393,9 +395,7 @@ cusparseStatus_t cusparseSpMV(cusparseHandle_t, cusparseOperation_t opA, const v
                               cusparseConstSpMatDescr_t matA, cusparseConstDnVecDescr_t vecX,
                               const void*, cusparseDnVecDescr_t vecY, cudaDataType computeType,
                               cusparseSpMVAlg_t alg, void*) {
-  if (!live(matA, vecX, vecY)) return CUSPARSE_STATUS_INVALID_VALUE;
-  record("cusparseSpMV", opA, nullptr, matA, vecX, vecY, computeType, alg, name_of(alg));
-  return CUSPARSE_STATUS_SUCCESS;
+  return record("cusparseSpMV", opA, nullptr, matA, vecX, vecY, computeType, alg, name_of(alg));
 }
 
 cusparseStatus_t cusparseSDDMM_bufferSize(cusparseHandle_t, cusparseOperation_t,
@@ -421,10 +421,8 @@ cusparseStatus_t cusparseSDDMM(cusparseHandle_t, cusparseOperation_t opA, cuspar
                                cusparseConstDnMatDescr_t matB, const void*,
                                cusparseSpMatDescr_t matC, cudaDataType computeType,
                                cusparseSDDMMAlg_t alg, void*) {
-  if (!live(matA, matB, matC)) return CUSPARSE_STATUS_INVALID_VALUE;
-  record("cusparseSDDMM", opA, &opB, matA, matB, matC, computeType, alg,
-         alg == CUSPARSE_SDDMM_ALG_DEFAULT ? "CUSPARSE_SDDMM_ALG_DEFAULT" : "");
-  return CUSPARSE_STATUS_SUCCESS;
+  return record("cusparseSDDMM", opA, &opB, matA, matB, matC, computeType, alg,
+                alg == CUSPARSE_SDDMM_ALG_DEFAULT ? "CUSPARSE_SDDMM_ALG_DEFAULT" : "");
 }
 
 // Triangular systems
@@ -446,18 +444,14 @@ cusparseStatus_t cusparseSpSV_analysis(cusparseHandle_t, cusparseOperation_t opA
                                        cusparseConstDnVecDescr_t vecX, cusparseDnVecDescr_t vecY,
                                        cudaDataType computeType, cusparseSpSVAlg_t alg,
                                        cusparseSpSVDescr_t, void*) {
-  if (!live(matA, vecX, vecY)) return CUSPARSE_STATUS_INVALID_VALUE;
-  record("cusparseSpSV_analysis", opA, nullptr, matA, vecX, vecY, computeType, alg, "");
-  return CUSPARSE_STATUS_SUCCESS;
+  return record("cusparseSpSV_analysis", opA, nullptr, matA, vecX, vecY, computeType, alg, "");
 }
 
 cusparseStatus_t cusparseSpSV_solve(cusparseHandle_t, cusparseOperation_t opA, const void*,
                                     cusparseConstSpMatDescr_t matA, cusparseConstDnVecDescr_t vecX,
                                     cusparseDnVecDescr_t vecY, cudaDataType computeType,
                                     cusparseSpSVAlg_t alg, cusparseSpSVDescr_t) {
-  if (!live(matA, vecX, vecY)) return CUSPARSE_STATUS_INVALID_VALUE;
-  record("cusparseSpSV_solve", opA, nullptr, matA, vecX, vecY, computeType, alg, "");
-  return CUSPARSE_STATUS_SUCCESS;
+  return record("cusparseSpSV_solve", opA, nullptr, matA, vecX, vecY, computeType, alg, "");
 }
 
 cusparseStatus_t cusparseSpSM_bufferSize(cusparseHandle_t, cusparseOperation_t, cusparseOperation_t,
@@ -478,9 +472,7 @@ cusparseStatus_t cusparseSpSM_analysis(cusparseHandle_t, cusparseOperation_t opA
                                        cusparseConstDnMatDescr_t matB, cusparseDnMatDescr_t matC,
                                        cudaDataType computeType, cusparseSpSMAlg_t alg,
                                        cusparseSpSMDescr_t, void*) {
-  if (!live(matA, matB, matC)) return CUSPARSE_STATUS_INVALID_VALUE;
-  record("cusparseSpSM_analysis", opA, &opB, matA, matB, matC, computeType, alg, "");
-  return CUSPARSE_STATUS_SUCCESS;
+  return record("cusparseSpSM_analysis", opA, &opB, matA, matB, matC, computeType, alg, "");
 }
 
 cusparseStatus_t cusparseSpSM_solve(cusparseHandle_t, cusparseOperation_t opA,
@@ -488,9 +480,7 @@ cusparseStatus_t cusparseSpSM_solve(cusparseHandle_t, cusparseOperation_t opA,
                                     cusparseConstSpMatDescr_t matA, cusparseConstDnMatDescr_t matB,
                                     cusparseDnMatDescr_t matC, cudaDataType computeType,
                                     cusparseSpSMAlg_t alg, cusparseSpSMDescr_t) {
-  if (!live(matA, matB, matC)) return CUSPARSE_STATUS_INVALID_VALUE;
-  record("cusparseSpSM_solve", opA, &opB, matA, matB, matC, computeType, alg, "");
-  return CUSPARSE_STATUS_SUCCESS;
+  return record("cusparseSpSM_solve", opA, &opB, matA, matB, matC, computeType, alg, "");
 }
 
 // Sparse by sparse. The caller queries the buffer size without a buffer, then passes one.
@@ -538,9 +528,8 @@ cusparseStatus_t cusparseSpGEMM_copy(cusparseHandle_t, cusparseOperation_t opA,
                                      const void*, cusparseSpMatDescr_t matC,
                                      cudaDataType computeType, cusparseSpGEMMAlg_t alg,
                                      cusparseSpGEMMDescr_t spgemmDescr) {
-  if (!live(matA, matB, matC, spgemmDescr)) return CUSPARSE_STATUS_INVALID_VALUE;
-  record("cusparseSpGEMM_copy", opA, &opB, matA, matB, matC, computeType, alg, name_of(alg));
-  return CUSPARSE_STATUS_SUCCESS;
+  if (!live(spgemmDescr)) return CUSPARSE_STATUS_INVALID_VALUE;
+  return record("cusparseSpGEMM_copy", opA, &opB, matA, matB, matC, computeType, alg, name_of(alg));
 }
 
 cusparseStatus_t cusparseXcsrgeam2Nnz(cusparseHandle_t, int m, int n, const cusparseMatDescr_t,
@@ -556,17 +545,11 @@ cusparseStatus_t cusparseXcsrgeam2Nnz(cusparseHandle_t, int m, int n, const cusp
 }
 
 cusparseStatus_t cusparseXbsrsv2_zeroPivot(cusparseHandle_t, bsrsv2Info_t, int* position) {
-  if (position == nullptr) return CUSPARSE_STATUS_INVALID_VALUE;
-  *position = -1;  // -1: no zero pivot.
-  record_read("cusparseXbsrsv2_zeroPivot", "position of a zero pivot", *position);
-  return CUSPARSE_STATUS_SUCCESS;
+  return no_zero_pivot("cusparseXbsrsv2_zeroPivot", position);
 }
 
 cusparseStatus_t cusparseXbsrsm2_zeroPivot(cusparseHandle_t, bsrsm2Info_t, int* position) {
-  if (position == nullptr) return CUSPARSE_STATUS_INVALID_VALUE;
-  *position = -1;
-  record_read("cusparseXbsrsm2_zeroPivot", "position of a zero pivot", *position);
-  return CUSPARSE_STATUS_SUCCESS;
+  return no_zero_pivot("cusparseXbsrsm2_zeroPivot", position);
 }
 
 }  // extern "C"

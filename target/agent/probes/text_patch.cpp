@@ -130,6 +130,16 @@ ProbeState judge(const PlanView& plan, std::uint32_t place, const LoadedModule& 
   return distance >= INT32_MIN && distance <= INT32_MAX ? ProbeState::jump : ProbeState::trap;
 }
 
+// Calls `visit` with the index and the entry of each probe that is a jump, in address order.
+template <typename Visit>
+void for_each_jump(const PlanView& plan, const LoadedModule& module, const Slab& slab,
+                   const Visit& visit) {
+  for (std::uint32_t place = 0; place < plan.header->probe_count; ++place) {
+    const std::uint32_t i = slab.by_address[place];
+    if (slab.slots[i].state == ProbeState::jump) visit(i, entry_of(plan.probes[i], module));
+  }
+}
+
 }  // namespace
 
 int place_probes(const PlanView& plan, const LoadedModule& module, Jumps jumps, Slab& slab) {
@@ -155,22 +165,16 @@ int place_probes(const PlanView& plan, const LoadedModule& module, Jumps jumps, 
       slot->state = slot->state == ProbeState::jump ? ProbeState::trap : slot->state;
     return 0;
   }
-  for (std::uint32_t place = 0; place < probes; ++place) {
-    const std::uint32_t i = slab.by_address[place];
-    if (slab.slots[i].state == ProbeState::jump) {
-      volatile std::uint8_t* const entry = entry_of(plan.probes[i], module);
-      const auto distance = static_cast<std::int32_t>(jump_distance(slab, i, entry));
-      for (std::uint32_t byte = 1; byte < kJumpSize; ++byte) {
-        entry[byte] = static_cast<std::uint8_t>(static_cast<std::uint32_t>(distance) >>
-                                                ((byte - 1) * CHAR_BIT));
-      }
+  for_each_jump(plan, module, slab, [&](std::uint32_t i, volatile std::uint8_t* entry) {
+    const auto distance = static_cast<std::int32_t>(jump_distance(slab, i, entry));
+    for (std::uint32_t byte = 1; byte < kJumpSize; ++byte) {
+      entry[byte] = static_cast<std::uint8_t>(static_cast<std::uint32_t>(distance) >>
+                                              ((byte - 1) * CHAR_BIT));
     }
-  }
+  });
   make_cores_refetch();
-  for (std::uint32_t place = 0; place < probes; ++place) {
-    const std::uint32_t i = slab.by_address[place];
-    if (slab.slots[i].state == ProbeState::jump) *entry_of(plan.probes[i], module) = kJump;
-  }
+  for_each_jump(plan, module, slab,
+                [](std::uint32_t, volatile std::uint8_t* entry) { *entry = kJump; });
   make_cores_refetch();
   return 0;
 }
@@ -205,22 +209,15 @@ int remove_probes(const PlanView& plan, const LoadedModule& module, Slab& slab) 
   }
   if (any_jump) {
     make_cores_refetch();
-    for (std::uint32_t place = 0; place < probes; ++place) {
-      const std::uint32_t i = slab.by_address[place];
-      if (slab.slots[i].state == ProbeState::jump) {
-        volatile std::uint8_t* const entry = entry_of(plan.probes[i], module);
-        for (std::uint32_t byte = 1; byte < kJumpSize; ++byte)
-          entry[byte] = plan.probes[i].original[byte];
-      }
-    }
+    for_each_jump(plan, module, slab, [&](std::uint32_t i, volatile std::uint8_t* entry) {
+      for (std::uint32_t byte = 1; byte < kJumpSize; ++byte)
+        entry[byte] = plan.probes[i].original[byte];
+    });
     make_cores_refetch();
-    for (std::uint32_t place = 0; place < probes; ++place) {
-      const std::uint32_t i = slab.by_address[place];
-      if (slab.slots[i].state == ProbeState::jump) {
-        *entry_of(plan.probes[i], module) = plan.probes[i].original[0];
-        slab.slots[i].state = ProbeState::unplaced;
-      }
-    }
+    for_each_jump(plan, module, slab, [&](std::uint32_t i, volatile std::uint8_t* entry) {
+      *entry = plan.probes[i].original[0];
+      slab.slots[i].state = ProbeState::unplaced;
+    });
   }
   make_cores_refetch();
   return 0;
