@@ -26,10 +26,10 @@ struct VendorLibrary {
   std::string_view name;  ///< In the vendor's spelling: `cuDNN`. Empty: reports don't name it.
   Memory memory;          ///< Where the data is that it works on.
   /// Patterns of the names of its own files; none if it is linked into a library of PyTorch.
-  std::initializer_list<std::string_view> files;
+  std::initializer_list<std::string_view> files{};
   std::initializer_list<LibraryFunctions> functions;  ///< The first pattern that matches applies.
   /// Functions that create, configure or query objects rather than compute.
-  std::initializer_list<std::string_view> bookkeeping;
+  std::initializer_list<std::string_view> bookkeeping{};
   /// Functions that are hidden in a file of the library. All others are shown there.
   std::initializer_list<std::string_view> hidden{};
 };
