@@ -7,7 +7,6 @@
 #include "report/merge/timeline.h"
 
 namespace optrace {
-
 namespace {
 
 void write_json(const Report& report, const FormatOptions&, OutputSink& sink) {

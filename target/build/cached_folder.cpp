@@ -14,7 +14,6 @@
 #include "platform/error.h"
 
 namespace optrace {
-
 namespace {
 
 constexpr std::string_view kPrefix = ".new-";

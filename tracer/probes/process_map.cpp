@@ -11,7 +11,6 @@
 #include "platform/process/running_process.h"
 
 namespace optrace {
-
 namespace {
 
 /// Resolves links, so that each file is read once.

@@ -8,7 +8,6 @@
 #include "tracer/trace/trace.h"
 
 namespace optrace {
-
 namespace {
 
 struct MergeCommandOptions {

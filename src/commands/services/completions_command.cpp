@@ -6,7 +6,6 @@
 #include "src/terminal/standard_output.h"
 
 namespace optrace {
-
 namespace {
 
 struct CompletionsOptions {

@@ -25,7 +25,6 @@
 #include "src/inputs/local_sources.h"
 
 namespace optrace {
-
 namespace {
 
 // Returns the text of a file of the source, if it is on this machine.

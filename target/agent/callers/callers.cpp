@@ -20,7 +20,6 @@ __attribute__((visibility("hidden"))) std::uint64_t* optrace_agent_probed_return
 }
 
 namespace optrace::agent {
-
 namespace {
 
 // Must match the assembly in event_buffer.cpp.

@@ -3,7 +3,6 @@
 #include "target/agent/callers/frame_instructions.h"
 
 namespace optrace::agent {
-
 namespace {
 
 // A DWARF expression of the form `DW_OP_breg6 offset`, optionally followed by `DW_OP_deref`.

@@ -7,7 +7,6 @@
 #include "target/agent/process/pages.h"
 
 namespace optrace::agent {
-
 namespace {
 
 // A list is never freed, because a probe may be reading it. A new one is made only after modules

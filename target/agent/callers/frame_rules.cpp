@@ -50,7 +50,6 @@ optrace_agent_look_up_module:
 )");
 
 namespace optrace::agent {
-
 namespace {
 
 // Pointer encodings that the GNU and LLVM linkers write (LSB, .eh_frame_hdr).

@@ -10,7 +10,6 @@ extern "C" __attribute__((visibility("hidden"))) const char _end;
 // NOLINTEND(bugprone-reserved-identifier)
 
 namespace optrace::agent {
-
 namespace {
 
 struct Walk {

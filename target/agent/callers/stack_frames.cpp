@@ -9,7 +9,6 @@
 #include "target/agent/probes/trap_table.h"
 
 namespace optrace::agent {
-
 namespace {
 
 // Cached rule for a return address.

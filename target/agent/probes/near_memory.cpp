@@ -10,7 +10,6 @@
 #include "target/agent/process/pages.h"
 
 namespace optrace::agent {
-
 namespace {
 
 constexpr std::uint64_t kLowest = 1ULL << 20;         // Well above vm.mmap_min_addr.

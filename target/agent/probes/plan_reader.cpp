@@ -11,7 +11,6 @@
 #include <xxhash.h>
 
 namespace optrace::agent {
-
 namespace {
 
 constexpr std::uint64_t kMaxPlanSize = 1ULL << 30;  // In bytes; a real plan has a few million.

@@ -9,7 +9,6 @@
 #include "target/agent/recording/event_buffer.h"
 
 namespace optrace::agent {
-
 namespace {
 
 // A slot records the hit and then executes the displaced instructions.

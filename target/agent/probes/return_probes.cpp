@@ -7,7 +7,6 @@
 #include "target/agent/process/system_calls.h"
 
 namespace optrace::agent {
-
 namespace {
 
 constexpr std::uint8_t kTrap = 0xcc;

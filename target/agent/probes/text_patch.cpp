@@ -12,7 +12,6 @@
 #include "target/agent/process/threads.h"
 
 namespace optrace::agent {
-
 namespace {
 
 constexpr std::uint8_t kTrap = 0xcc;

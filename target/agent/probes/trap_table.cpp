@@ -8,7 +8,6 @@
 #include "target/agent/process/pages.h"
 
 namespace optrace::agent {
-
 namespace {
 
 constexpr std::uint64_t kSmallestTable = 1024;

@@ -6,7 +6,6 @@
 #include <pthread.h>
 
 namespace optrace::agent {
-
 namespace {
 
 std::atomic<pthread_mutex_t*> mutex = nullptr;

@@ -12,7 +12,6 @@
 #include "target/agent/process/pages.h"
 
 namespace optrace::agent {
-
 namespace {
 
 // Hash table from a number to one or more redirections.

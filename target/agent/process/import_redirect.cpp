@@ -13,7 +13,6 @@
 #include "target/agent/process/pages.h"
 
 namespace optrace::agent {
-
 namespace {
 
 constexpr std::uint32_t kMaxRedirections = 1U << 14U;

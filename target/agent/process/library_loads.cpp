@@ -10,7 +10,6 @@
 #include "target/agent/process/patching.h"
 
 namespace optrace::agent {
-
 namespace {
 
 using LookUp = void* (*)(void*, const char*);

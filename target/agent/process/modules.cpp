@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 namespace optrace::agent {
-
 namespace {
 
 bool is_mapped(const dl_phdr_info& info, std::uint64_t linked, std::uint64_t size) {

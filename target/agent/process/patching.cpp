@@ -7,7 +7,6 @@
 #include "target/agent/process/system_calls.h"
 
 namespace optrace::agent {
-
 namespace {
 
 std::uint32_t patching_thread = 0;  // From gettid(); accessed atomically.

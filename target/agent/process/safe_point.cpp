@@ -7,7 +7,6 @@
 #include <dlfcn.h>
 
 namespace optrace::agent {
-
 namespace {
 
 enum State : std::uint64_t { kIdle, kWaiting, kRunning, kDone };

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 namespace optrace::agent {
-
 namespace {
 
 constexpr int kMaxWaits = 50;

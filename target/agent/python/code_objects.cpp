@@ -5,7 +5,6 @@
 #include "target/agent/recording/python_functions.h"
 
 namespace optrace::agent {
-
 namespace {
 
 // Offset of tp_dealloc in PyTypeObject (Include/cpython/object.h), after the header; the same from

@@ -3,7 +3,6 @@
 #include "target/agent/process/system_calls.h"
 
 namespace optrace::agent::profilers {
-
 namespace {
 
 // Returns true if the end of a builtin belongs to a call from before the program's function was

@@ -19,7 +19,6 @@
 #include "target/interface/recording_format.h"
 
 namespace optrace::agent {
-
 namespace {
 
 // In bytes, per function. A function with a larger position table gets no line numbers.

@@ -9,7 +9,6 @@
 #include "target/agent/recording/event_buffer.h"
 
 namespace optrace::agent {
-
 namespace {
 
 constexpr std::uint64_t kWord = sizeof(std::uint64_t);

@@ -7,7 +7,6 @@
 #include <dlfcn.h>
 
 namespace optrace::agent {
-
 namespace {
 
 template <typename T>

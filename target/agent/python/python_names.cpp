@@ -4,7 +4,6 @@
 #include <initializer_list>
 
 namespace optrace::agent {
-
 namespace {
 
 constexpr int kMaxWrappers = 8;  // Maximum number of decorators on one function.

@@ -205,7 +205,6 @@ asm(R"(
 )");
 
 namespace optrace::agent {
-
 namespace {
 
 // MADV_POPULATE_WRITE, since Linux 5.14; older kernels return EINVAL.

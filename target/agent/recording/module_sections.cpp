@@ -10,7 +10,6 @@
 #include "target/interface/generated_library.h"
 
 namespace optrace::agent {
-
 namespace {
 
 using recording::SectionKind;

@@ -9,7 +9,6 @@
 #include "target/agent/process/system_calls.h"
 
 namespace optrace::agent {
-
 namespace {
 
 // Address space in bytes; memory is allocated when it is written to.

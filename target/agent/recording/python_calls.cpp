@@ -11,7 +11,6 @@
 #include "target/interface/recording_format.h"
 
 namespace optrace::agent {
-
 namespace {
 
 constexpr long kNoSuchThread = -3;  // -ESRCH

@@ -11,7 +11,6 @@
 #include "target/agent/process/pages.h"
 
 namespace optrace::agent {
-
 namespace {
 
 using recording::kChunkSize;
