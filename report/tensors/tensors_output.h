@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "present/terminal_text.h"
+#include "report/tensors/tensor_history.h"
 #include "report/tensors/tensor_journal.h"
-#include "report/tensors/variable_story.h"
 
 namespace optrace {
 

@@ -8,7 +8,7 @@
 
 #include "report/tensors/tensor_detail.h"
 #include "report/tensors/tensors_output.h"
-#include "report/tensors/variable_story.h"
+#include "report/tensors/tensor_history.h"
 
 using namespace optrace;
 

@@ -1,4 +1,4 @@
-#include "report/tensors/variable_story.h"
+#include "report/tensors/tensor_history.h"
 
 #include <algorithm>
 #include <map>
