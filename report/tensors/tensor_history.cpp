@@ -10,7 +10,7 @@ namespace optrace {
 namespace {
 
 constexpr std::size_t kMaxDepth = 100;  // Of the calls around a copy.
-constexpr std::size_t kMaxSteps = 100;  // Of each story, if there is one for each variable.
+constexpr std::size_t kMaxSteps = 100;  // Of each history, if there is one for each variable.
 
 using VariableKey = std::tuple<std::string, std::string, std::string>;
 
@@ -37,10 +37,10 @@ bool touches(const JournalCall& call, const std::set<std::uint64_t>& storages) {
          });
 }
 
-// Makes the stories of variables. The changes of all variables are followed in one pass.
-class StoryTeller {
+// Makes the histories of variables. The changes of all variables are followed in one pass.
+class HistoryMaker {
  public:
-  StoryTeller(const TensorJournal& journal, std::size_t most_steps)
+  HistoryMaker(const TensorJournal& journal, std::size_t most_steps)
       : journal_(journal), most_steps_(most_steps), copies_(all_copies(journal)) {
     for (const ReasonedCopy& copy : copies_)
       if (copy.asked != nullptr) inside_[copy.asked->number].push_back(&copy);
@@ -48,22 +48,22 @@ class StoryTeller {
 
   // `until`: the number of changes after which the variable no longer refers to the tensor. It must
   // not be smaller than in the call before.
-  VariableStory tell(const JournalVariable& variable, std::size_t until) {
+  TensorHistory make(const JournalVariable& variable, std::size_t until) {
     follow(until);
-    VariableStory story;
-    story.variable = &variable;
-    story.at_end = until == journal_.variables.size();
+    TensorHistory history;
+    history.variable = &variable;
+    history.at_end = until == journal_.variables.size();
     const std::uint64_t storage = variable.tensor.storage;
-    if (storage == 0) return story;
+    if (storage == 0) return history;
     for (const auto& [key, other] : by_storage_[storage])
       if (key != key_of(variable))
-        story.shared.push_back({other, other->identity == variable.identity});
+        history.shared.push_back({other, other->identity == variable.identity});
     for (const ReasonedCopy& copy : copies_) {
-      if (copy.copy.to == storage) story.copied_from.push_back(copy);
-      if (copy.copy.from == storage) story.copied_to.push_back(copy);
+      if (copy.copy.to == storage) history.copied_from.push_back(copy);
+      if (copy.copy.from == storage) history.copied_to.push_back(copy);
     }
-    add_steps(story);
-    return story;
+    add_steps(history);
+    return history;
   }
 
  private:
@@ -81,17 +81,17 @@ class StoryTeller {
     }
   }
 
-  // Backward: what was copied to a storage of the story belongs to it until then.
-  void add_steps(VariableStory& story) {
-    std::set<std::uint64_t> storages{story.variable->tensor.storage};
+  // Backward: what was copied to a storage of the history belongs to it until then.
+  void add_steps(TensorHistory& history) {
+    std::set<std::uint64_t> storages{history.variable->tensor.storage};
     for (std::size_t i = journal_.calls.size(); i-- > 0;) {
       const JournalCall& call = journal_.calls[i];
       if (call.outer != 0 || call.is_node || !touches(call, storages)) continue;
-      if (story.steps.size() == most_steps_) {
-        story.has_all_steps = false;
+      if (history.steps.size() == most_steps_) {
+        history.has_all_steps = false;
         break;
       }
-      StoryStep step{&call, {}};
+      HistoryStep step{&call, {}};
       if (const auto made = inside_.find(call.number); made != inside_.end()) {
         for (const ReasonedCopy* const copy : made->second) {
           if (!storages.contains(copy->copy.to)) continue;
@@ -99,13 +99,13 @@ class StoryTeller {
           step.copies.push_back(*copy);
         }
       }
-      story.steps.push_back(std::move(step));
+      history.steps.push_back(std::move(step));
     }
-    std::ranges::reverse(story.steps);
+    std::ranges::reverse(history.steps);
   }
 
   const TensorJournal& journal_;
-  const std::size_t most_steps_;  // Of one story.
+  const std::size_t most_steps_;  // Of one history.
   const std::vector<ReasonedCopy> copies_;
   std::map<std::uint64_t, std::vector<const ReasonedCopy*>> inside_;  // By the outermost call.
   std::size_t followed_ = 0;                                          // Changes of variables.
@@ -140,7 +140,7 @@ std::vector<ReasonedCopy> all_copies(const TensorJournal& journal) {
   return copies;
 }
 
-std::vector<VariableStory> stories_of(const TensorJournal& journal, std::string_view name) {
+std::vector<TensorHistory> histories_of(const TensorJournal& journal, std::string_view name) {
   // For each variable, its last tensor and the number of changes until it no longer refers to it.
   std::map<VariableKey, std::pair<const JournalVariable*, std::size_t>> last;
   std::vector<VariableKey> order;
@@ -161,15 +161,15 @@ std::vector<VariableStory> stories_of(const TensorJournal& journal, std::string_
   }
   std::erase_if(order, [&](const VariableKey& key) { return last[key].first == nullptr; });
   std::ranges::stable_sort(order, {}, [&](const VariableKey& key) { return last[key].second; });
-  StoryTeller teller(journal, name.empty() ? kMaxSteps : journal.calls.size());
-  std::vector<VariableStory> stories;
-  stories.reserve(order.size());
+  HistoryMaker maker(journal, name.empty() ? kMaxSteps : journal.calls.size());
+  std::vector<TensorHistory> histories;
+  histories.reserve(order.size());
   for (const VariableKey& key : order)
-    stories.push_back(teller.tell(*last[key].first, last[key].second));
-  std::ranges::stable_sort(stories, {}, [&](const VariableStory& story) {
-    return std::pair(is_nested(*story.variable), first[key_of(*story.variable)]);
+    histories.push_back(maker.make(*last[key].first, last[key].second));
+  std::ranges::stable_sort(histories, {}, [&](const TensorHistory& history) {
+    return std::pair(is_nested(*history.variable), first[key_of(*history.variable)]);
   });
-  return stories;
+  return histories;
 }
 
 std::map<std::uint64_t, std::vector<std::string>> names_of_storages(const TensorJournal& journal) {

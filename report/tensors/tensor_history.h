@@ -26,27 +26,27 @@ struct SharedMemory {
 };
 
 /// A call that made, returned or changed data that a variable's tensor has or was copied from.
-struct StoryStep {
+struct HistoryStep {
   const JournalCall* call = nullptr;  ///< An outermost call.
-  std::vector<ReasonedCopy> copies;   ///< Made inside the call, to a storage of the story.
+  std::vector<ReasonedCopy> copies;   ///< Made inside the call, to a storage of the history.
 };
 
 /// Where a variable's tensor is, and how it got there.
-struct VariableStory {
+struct TensorHistory {
   const JournalVariable* variable = nullptr;  ///< Its last tensor.
   bool at_end = false;                        ///< It still referred to it at the end.
   std::vector<SharedMemory> shared;           ///< When it last referred to it.
   /// The copy that filled its storage, if there is one, and the copies of it to other storages.
   std::vector<ReasonedCopy> copied_from, copied_to;
-  std::vector<StoryStep> steps;  ///< In the order of the program, the last ones if there are many.
+  std::vector<HistoryStep> steps;  ///< By time; the last ones if there are many.
   bool has_all_steps = true;
 };
 
-/// Returns the stories of the variables that have the name, all for an empty name: one for each
+/// Returns the histories of the variables that have the name, all for an empty name: one for each
 /// module or function that has one. The name may be a whole one (full_name), or what follows a dot
-/// of it. Variables precede what they contain. With an empty name, a story has at most a hundred
+/// of it. Variables precede what they contain. With an empty name, a history has at most a hundred
 /// steps.
-std::vector<VariableStory> stories_of(const TensorJournal& journal, std::string_view name);
+std::vector<TensorHistory> histories_of(const TensorJournal& journal, std::string_view name);
 
 /// Returns the full name of a variable: `x`, `f.x`, `f.self.fc1.weight`.
 std::string full_name(const JournalVariable& variable);

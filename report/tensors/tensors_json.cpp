@@ -41,15 +41,15 @@ Json list_of(const std::vector<StoredTensor>& tensors) {
   return list;
 }
 
-Json story_json(const VariableStory& story) {
-  const JournalVariable& variable = *story.variable;
+Json history_json(const TensorHistory& history) {
+  const JournalVariable& variable = *history.variable;
   Json shared = Json::array();
-  for (const SharedMemory& one : story.shared)
+  for (const SharedMemory& one : history.shared)
     shared.push_back({{"name", full_name(*one.variable)},
                       {"same_tensor", one.same_tensor},
                       {"offset", one.variable->tensor.offset}});
   Json steps = Json::array();
-  for (const StoryStep& step : story.steps) {
+  for (const HistoryStep& step : history.steps) {
     Json object = line_json(step.call);
     object["arguments"] = list_of(step.call->arguments);
     object["results"] = list_of(step.call->results);
@@ -61,12 +61,12 @@ Json story_json(const VariableStory& story) {
           {"file", variable.file},
           {"identity", variable.identity},
           {"tensor", to_json(variable.tensor)},
-          {"at_end", story.at_end},
+          {"at_end", history.at_end},
           {"shared_with", std::move(shared)},
-          {"copied_from", list_of(story.copied_from)},
-          {"copied_to", list_of(story.copied_to)},
+          {"copied_from", list_of(history.copied_from)},
+          {"copied_to", list_of(history.copied_to)},
           {"steps", std::move(steps)},
-          {"has_all_steps", story.has_all_steps}};
+          {"has_all_steps", history.has_all_steps}};
 }
 
 Json saved_json(const TensorJournal& journal, const JournalStorage& storage) {
@@ -112,8 +112,8 @@ Json answer_json(const TensorsAnswer& answer) {
                  {"copies", list_of(all_copies(answer.journal))},
                  {"storages", storages_json(answer.journal)},
                  {"peaks", Json::array()}};
-  for (const VariableStory& story : answer.stories)
-    object["variables"].push_back(story_json(story));
+  for (const TensorHistory& history : answer.histories)
+    object["variables"].push_back(history_json(history));
   for (const auto& [device, peak] : answer.journal.peaks)
     object["peaks"].push_back({{"device", device},
                                {"bytes", peak.bytes},

@@ -14,14 +14,14 @@ namespace optrace {
 /// The answer of `optrace tensors`.
 struct TensorsAnswer {
   TensorJournal journal;
-  std::string name;                     ///< The value of --name; empty: all variables.
-  std::vector<VariableStory> stories;   ///< Of the journal.
-  std::string torch;                    ///< The version of torch.
-  std::optional<std::int64_t> process;  ///< The id, if the answer has several processes.
-  std::optional<std::uint64_t> rank;    ///< Of that process, as torchrun sets it.
+  std::string name;                      ///< The value of --name; empty: all variables.
+  std::vector<TensorHistory> histories;  ///< Of the journal.
+  std::string torch;                     ///< The version of torch.
+  std::optional<std::int64_t> process;   ///< The id, if the answer has several processes.
+  std::optional<std::uint64_t> rank;     ///< Of that process, as torchrun sets it.
 };
 
-/// For people: the stories of a variable, or the variables, copies, storages and peaks of the
+/// For people: the histories of a variable, or the variables, copies, storages and peaks of the
 /// program.
 std::string to_text(const TensorsAnswer& answer, const TerminalStyle& style);
 

@@ -53,7 +53,7 @@ class TensorsText {
       storages();
       peaks();
     } else {
-      for (const VariableStory& story : answer_.stories) tell(story);
+      for (const TensorHistory& history : answer_.histories) describe(history);
     }
     if (journal_.full)
       line(
@@ -73,8 +73,8 @@ class TensorsText {
     line(fmt::format("  {:<9} {}", name, printable(content)));
   }
 
-  std::string size_text(const VariableStory& story) const {
-    const std::uint64_t storage = story.variable->tensor.storage;
+  std::string size_text(const TensorHistory& history) const {
+    const std::uint64_t storage = history.variable->tensor.storage;
     const auto found = journal_.storages.find(storage);
     if (found == journal_.storages.end()) return "unknown";
     return fmt::format("storage #{}, {} on {}, {}", storage, readable_size(found->second.bytes),
@@ -99,9 +99,9 @@ class TensorsText {
     return fmt::format("born in {}", call_text(call));
   }
 
-  static std::string shared_text(const VariableStory& story) {
+  static std::string shared_text(const TensorHistory& history) {
     std::string text;
-    for (const SharedMemory& one : story.shared) {
+    for (const SharedMemory& one : history.shared) {
       if (!text.empty()) text += ", ";
       text += full_name(*one.variable);
       text += one.same_tensor ? " (the same tensor)"
@@ -110,28 +110,28 @@ class TensorsText {
     return text.empty() ? "no other variable" : text;
   }
 
-  void tell(const VariableStory& story) {
-    const JournalVariable& variable = *story.variable;
+  void describe(const TensorHistory& history) {
+    const JournalVariable& variable = *history.variable;
     const StoredTensor& tensor = variable.tensor;
     title(printable(fmt::format("{}: {}", full_name(variable), tensor_text(tensor))));
     if (tensor.storage == 0) {
       field("memory", "it has no storage, as tensors that are not strided");
       return;
     }
-    field("memory", size_text(story));
-    field("shared by", shared_text(story));
-    if (story.copied_from.empty())
+    field("memory", size_text(history));
+    field("shared by", shared_text(history));
+    if (history.copied_from.empty())
       field("a copy", "no: its data was not copied from another storage");
     else
-      for (const ReasonedCopy& copy : story.copied_from)
+      for (const ReasonedCopy& copy : history.copied_from)
         field("a copy", fmt::format("yes, of storage #{}: by {}", copy.copy.from, copy_text(copy)));
-    for (const ReasonedCopy& copy : story.copied_to)
+    for (const ReasonedCopy& copy : history.copied_to)
       field("copied", fmt::format("to storage #{} by {}", copy.copy.to, copy_text(copy)));
     saved(tensor.storage);
     field("autograd",
           fmt::format("requires_grad {}, version {}", tensor.requires_grad, tensor.version));
-    if (!story.at_end) field("until", "the variable no longer exists at the end");
-    steps(story);
+    if (!history.at_end) field("until", "the variable no longer exists at the end");
+    steps(history);
   }
 
   void saved(std::uint64_t storage) {
@@ -148,23 +148,23 @@ class TensorsText {
     }
   }
 
-  void steps(const VariableStory& story) {
-    const std::size_t skipped = story.steps.size() - std::min(story.steps.size(), kMaxRows);
+  void steps(const TensorHistory& history) {
+    const std::size_t skipped = history.steps.size() - std::min(history.steps.size(), kMaxRows);
     if (skipped != 0) line(fmt::format("  ... {} earlier calls", skipped));
     std::size_t place = 0;
     std::size_t op = 0;
-    for (const StoryStep& step : story.steps) {
+    for (const HistoryStep& step : history.steps) {
       place = std::max(place, columns(program_place(step.call->line)));
       op = std::max(op, columns(step.call->name));
     }
-    for (std::size_t i = skipped; i < story.steps.size(); ++i) {
-      const StoryStep& step = story.steps[i];
+    for (std::size_t i = skipped; i < history.steps.size(); ++i) {
+      const HistoryStep& step = history.steps[i];
       line(fmt::format("  {}  {}  {}", padded(printable(program_place(step.call->line)), place),
                        padded(printable(step.call->name), op), printable(effect_text(step))));
     }
   }
 
-  static std::string effect_text(const StoryStep& step) {
+  static std::string effect_text(const HistoryStep& step) {
     std::vector<std::string> parts;
     for (const StoredTensor& argument : step.call->arguments)
       if (argument.written)
@@ -188,17 +188,17 @@ class TensorsText {
 
   void variables() {
     title("variables");
-    if (answer_.stories.empty()) line("  none that refers to a tensor was seen");
+    if (answer_.histories.empty()) line("  none that refers to a tensor was seen");
     std::size_t width = 0;
-    for (const VariableStory& story : answer_.stories)
-      width = std::max(width, columns(full_name(*story.variable)));
-    rows(answer_.stories, [&](const VariableStory& story) {
+    for (const TensorHistory& history : answer_.histories)
+      width = std::max(width, columns(full_name(*history.variable)));
+    rows(answer_.histories, [&](const TensorHistory& history) {
       std::string more;
-      if (!story.shared.empty()) more += "; shared with " + shared_text(story);
-      if (!story.copied_from.empty())
-        more += fmt::format("; a copy of storage #{}", story.copied_from.back().copy.from);
-      return fmt::format("{}  {}{}", padded(full_name(*story.variable), width),
-                         tensor_text(story.variable->tensor), more);
+      if (!history.shared.empty()) more += "; shared with " + shared_text(history);
+      if (!history.copied_from.empty())
+        more += fmt::format("; a copy of storage #{}", history.copied_from.back().copy.from);
+      return fmt::format("{}  {}{}", padded(full_name(*history.variable), width),
+                         tensor_text(history.variable->tensor), more);
     });
   }
 

@@ -61,7 +61,7 @@ OPTRACE_READER(trace) {
     if (auto journal = read_tensor_journal(trace)) {
       TensorsAnswer answer;
       answer.journal = std::move(*journal);
-      answer.stories = stories_of(answer.journal, "");
+      answer.histories = histories_of(answer.journal, "");
       fuzz::use_text(to_text(answer, {}) + to_json(answer));
     }
     TraceMerge merge;

@@ -85,7 +85,7 @@ std::optional<TensorsAnswer> answer_of(const Trace& trace, const std::string& na
   answer.journal = std::move(*journal);
   answer.name = name;
   answer.torch = text_at(object_at(trace.meta, "torch"), "version");
-  answer.stories = stories_of(answer.journal, name);
+  answer.histories = histories_of(answer.journal, name);
   return answer;
 }
 
@@ -124,8 +124,8 @@ std::vector<TensorsAnswer> answers_of(ProgramResult& result, const TensorsOption
 }
 
 void require_name(const std::vector<TensorsAnswer>& answers, const std::string& name) {
-  const auto has_stories = [](const TensorsAnswer& one) { return !one.stories.empty(); };
-  if (name.empty() || std::ranges::any_of(answers, has_stories)) return;
+  const auto has_histories = [](const TensorsAnswer& one) { return !one.histories.empty(); };
+  if (name.empty() || std::ranges::any_of(answers, has_histories)) return;
   std::set<std::string> known;
   for (const TensorsAnswer& answer : answers)
     for (const JournalVariable& variable : answer.journal.variables)
@@ -151,7 +151,7 @@ void run(TensorsOptions& options) {
   for (const TensorsAnswer& answer : answers) {
     if (options.format == "json") {
       text += options.children ? to_json_line(answer) : to_json(answer);
-    } else if (options.name.empty() || !answer.stories.empty()) {
+    } else if (options.name.empty() || !answer.histories.empty()) {
       if (!text.empty()) text += '\n';
       text += to_text(answer, style_for(options.terminal, target));
     }

@@ -7,8 +7,8 @@
 #include <fmt/core.h>
 
 #include "report/tensors/tensor_detail.h"
-#include "report/tensors/tensors_output.h"
 #include "report/tensors/tensor_history.h"
+#include "report/tensors/tensors_output.h"
 
 using namespace optrace;
 
@@ -65,10 +65,10 @@ TEST_CASE("a copy is told by its op, and its reason by what differs", "[tensors]
   CHECK(copies[0].copy.to == 2);
   CHECK(copies[0].copy.reason == "layout: strides 2 to 1");
   CHECK(copies[0].through == std::vector<std::string>{"aten::clone", "aten::copy_"});
-  const auto stories = stories_of(*journal, "x");
-  REQUIRE(stories.size() == 1);
-  CHECK(stories[0].copied_from.size() == 1);
-  CHECK(stories[0].steps.size() == 1);
+  const auto histories = histories_of(*journal, "x");
+  REQUIRE(histories.size() == 1);
+  CHECK(histories[0].copied_from.size() == 1);
+  CHECK(histories[0].steps.size() == 1);
 }
 
 TEST_CASE("entries of a journal that can't be are skipped", "[tensors]") {
@@ -88,7 +88,7 @@ TEST_CASE("entries of a journal that can't be are skipped", "[tensors]") {
   CHECK(journal->storages.at(1).bytes == 0);
   TensorsAnswer answer;
   answer.journal = *journal;
-  answer.stories = stories_of(*journal, "");
+  answer.histories = histories_of(*journal, "");
   CHECK(!to_text(answer, {}).empty());
   CHECK(!to_json(answer).empty());
   CHECK(!TensorDetails(trace).of(1));
