@@ -15,7 +15,7 @@ std::uint32_t this_thread() {
   return static_cast<std::uint32_t>(system_call(SYS_gettid, 0));
 }
 
-void nap() {
+void sleep_briefly() {
   constexpr struct {
     std::int64_t seconds, nanoseconds;
   } kPause{0, 100'000};
@@ -30,7 +30,7 @@ bool begin_patching() {
            &patching_thread, &nobody, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
        nobody = 0) {
     if (nobody == self) return false;
-    nap();
+    sleep_briefly();
   }
   return true;
 }
@@ -45,7 +45,7 @@ bool try_patching_for_long() {
   constexpr int kTries = 10'000;
   for (int i = 0; i < kTries; ++i) {
     if (try_patching()) return true;
-    nap();
+    sleep_briefly();
   }
   return false;
 }

@@ -293,7 +293,7 @@ bool change_owner(ChunkHeader* header, Owner from, Owner to) {
 }
 
 // Changes the state of a chunk if this thread still owns it.
-void let_go(ChunkHeader* header, std::uint32_t thread, ChunkState state) {
+void release(ChunkHeader* header, std::uint32_t thread, ChunkState state) {
   change_owner(header, {number_of(ChunkState::owned), thread}, {number_of(state), thread});
 }
 
@@ -302,14 +302,14 @@ void let_go(ChunkHeader* header, std::uint32_t thread, ChunkState state) {
 void seal_chunk(const Region& region, ThreadBuffer& buffer, std::uint32_t thread) {
   const std::uint64_t at = address_of(buffer.chunk);
   if (at >= region.chunks && at < region.chunks + region.capacity * kChunkSize) {
-    let_go(buffer.chunk, thread, ChunkState::sealed);
+    release(buffer.chunk, thread, ChunkState::sealed);
     buffer.chunk = nullptr;
   }
 }
 
 // The order of the writes ensures that a signal handler never sees the old position with the new
 // number.
-void adopt_round(ThreadBuffer& buffer, std::uint32_t round) {
+void join_recording(ThreadBuffer& buffer, std::uint32_t round) {
   if (buffer.round == round) return;
   buffer.cursor = 0;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -357,12 +357,12 @@ bool populate(Region& region, const ChunkHeader* header) {
 Event* change_chunk(Region& region, ThreadBuffer& buffer, std::uint32_t round) {
   const auto thread = static_cast<std::uint32_t>(system_call(SYS_gettid, 0));
   seal_chunk(region, buffer, thread);
-  adopt_round(buffer, round);
+  join_recording(buffer, round);
   std::uint64_t order = 0;
   ChunkHeader* const header = take_chunk(region, thread, order);
   if (header == nullptr) return nullptr;
   if (running_round() != round || !populate(region, header)) {
-    let_go(header, thread, ChunkState::free);
+    release(header, thread, ChunkState::free);
     return nullptr;
   }
   buffer.first = buffer.chunks == 0 ? static_cast<std::uint32_t>(order) : buffer.first;
@@ -389,13 +389,13 @@ void seal_chunks_of_ended_threads(const Region& region) {
     const Owner owner = owner_of(region.chunk(i));
     if (owner.state == number_of(ChunkState::owned) &&
         system_call(SYS_tgkill, process, owner.thread) == kNoSuchThread) {
-      let_go(region.chunk(i), owner.thread, ChunkState::sealed);
+      release(region.chunk(i), owner.thread, ChunkState::sealed);
     }
   }
 }
 
 // Returns true if a thread has waited without success and nothing has changed since.
-bool is_hopeless(const Region& region) {
+bool reader_is_gone(const Region& region) {
   const auto gave_up = static_cast<GaveUp>(load(region.gave_up));
   if (gave_up == GaveUp::no || load(region.header->freed) != load(region.gave_up_freed))
     return false;
@@ -403,7 +403,7 @@ bool is_hopeless(const Region& region) {
          load(region.header->heartbeat) == load(region.gave_up_heartbeat);
 }
 
-void give_up(Region& region, GaveUp reason, std::uint32_t freed, std::uint32_t heartbeat) {
+void set_gave_up(Region& region, GaveUp reason, std::uint32_t freed, std::uint32_t heartbeat) {
   __atomic_store_n(&region.gave_up_freed, freed, __ATOMIC_RELAXED);
   __atomic_store_n(&region.gave_up_heartbeat, heartbeat, __ATOMIC_RELAXED);
   __atomic_store_n(&region.gave_up, static_cast<std::uint32_t>(reason), __ATOMIC_RELEASE);
@@ -431,8 +431,9 @@ Event* wait_for_chunk(Region& region, ThreadBuffer& buffer, std::uint32_t round)
       beat_at = time;
     }
     if (time - beat_at >= kHeartbeatWait || time - begin >= kMaxWait) {
-      give_up(region, time - begin >= kMaxWait ? GaveUp::reader_is_late : GaveUp::reader_is_dead,
-              freed, beat);
+      set_gave_up(region,
+                  time - begin >= kMaxWait ? GaveUp::reader_is_late : GaveUp::reader_is_dead, freed,
+                  beat);
       return nullptr;
     }
     const Timespec nap{0, kNap};
@@ -465,7 +466,7 @@ std::uint32_t next_round() {
 
 void begin_round() {
   Region& region = *current_region();
-  give_up(region, GaveUp::no, 0, 0);
+  set_gave_up(region, GaveUp::no, 0, 0);
   populate(region, region.chunk(0));
   __atomic_store_n(&optrace_agent_switch->round, last_round, __ATOMIC_RELEASE);
 }
@@ -535,18 +536,18 @@ Event* optrace_agent_refill(std::uint32_t round) {
   if (buffer.round == kUnrecorded) return nullptr;
   Region& region = *current_region();
   Event* slot = nullptr;
-  if (has_room(buffer, round) || !is_hopeless(region)) {
+  if (has_room(buffer, round) || !reader_is_gone(region)) {
     const SignalsBlocked guard;
     // A signal handler may have taken a chunk before signals were blocked.
     slot = take_from_chunk(buffer, round);
     slot = slot == nullptr && running_round() == round ? change_chunk(region, buffer, round) : slot;
   }
-  if (slot == nullptr && !is_hopeless(region)) slot = wait_for_chunk(region, buffer, round);
+  if (slot == nullptr && !reader_is_gone(region)) slot = wait_for_chunk(region, buffer, round);
   if (slot == nullptr && running_round() == round) {
     const SignalsBlocked guard;
     if (buffer.round != round) {
       seal_chunk(region, buffer, static_cast<std::uint32_t>(system_call(SYS_gettid, 0)));
-      adopt_round(buffer, round);
+      join_recording(buffer, round);
     }
     count_lost(region, buffer);
   }

@@ -103,7 +103,7 @@ struct UserObject {
   std::atomic<unsigned> references;
 };
 
-void let_go(UserObject* object, unsigned count) {
+void drop_references(UserObject* object, unsigned count) {
   if (object->references.fetch_sub(count) != count) return;
   object->destroy(object->pointer);
   delete object;
@@ -368,7 +368,7 @@ cudaError_t cudaUserObjectRetain(cudaUserObject_t object, unsigned int count) {
 
 cudaError_t cudaUserObjectRelease(cudaUserObject_t object, unsigned int count) {
   if (object == nullptr || count == 0) return result(cudaErrorInvalidValue);
-  let_go(reinterpret_cast<UserObject*>(object), count);
+  drop_references(reinterpret_cast<UserObject*>(object), count);
   return cudaSuccess;
 }
 
@@ -382,7 +382,7 @@ cudaError_t cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t handle
   if (status != Status::success) return result(status);
   if (flags != cudaGraphUserObjectMove) object->references += count;
   return result(keep_with_graph(graph_of(graph), std::shared_ptr<void>(object, [count](void* kept) {
-                                  let_go(static_cast<UserObject*>(kept), count);
+                                  drop_references(static_cast<UserObject*>(kept), count);
                                 })));
 }
 
