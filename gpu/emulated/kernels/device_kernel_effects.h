@@ -13,7 +13,7 @@
 
 #include "gpu/emulated/device/device.h"
 #include "gpu/emulated/kernels/device_tensor_lists.h"
-#include "gpu/emulated/kernels/device_truth.h"
+#include "gpu/emulated/kernels/predicate_evaluation.h"
 
 namespace optrace::emulated {
 

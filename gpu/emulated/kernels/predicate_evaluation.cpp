@@ -1,4 +1,4 @@
-#include "gpu/emulated/kernels/device_truth.h"
+#include "gpu/emulated/kernels/predicate_evaluation.h"
 
 #include <algorithm>
 #include <cstring>
