@@ -87,9 +87,9 @@ KernelWrites of_iterator(Text signature, const std::vector<Text>& parameters) {
     return of_type(Kind::fill, parameters[1].substr(kFill.size()));
   // If elements are converted by the kernel, the functor does not show their type.
   if (!has(signature, "WithCast<")) {
-    if (const std::optional<TruthKernel> truth = truth_kernel(parameters[1])) {
-      KernelWrites writes = of_type(Kind::truth, "bool");
-      writes.truth = truth;
+    if (const std::optional<Predicate> predicate = predicate_of(parameters[1])) {
+      KernelWrites writes = of_type(Kind::predicate, "bool");
+      writes.predicate = predicate;
       return writes;
     }
   }
@@ -246,25 +246,26 @@ void add_anything(const KernelWrites& writes, void* const* arguments,
       add_block(effects, first_address(arguments[i], writes.argument_bytes[i]));
 }
 
-void add_truth(const KernelWrites& writes, const TruthKernel& truth, void* const* arguments,
-               std::vector<Effect>& effects) {
+void add_predicate(const KernelWrites& writes, const Predicate& predicate, void* const* arguments,
+                   std::vector<Effect>& effects) {
   // For more elements, the computation would cost more than the known values are worth.
   constexpr std::uint64_t kMax = 4 << 20;
   char* places[3] = {};
-  std::memcpy(static_cast<void*>(places), arguments[2], (1 + truth.tensors) * sizeof places[0]);
+  std::memcpy(static_cast<void*>(places), arguments[2], (1 + predicate.tensors) * sizeof places[0]);
   const std::uint64_t count =
       std::min<std::uint64_t>(count_of(arguments, 0, 4), bytes_of_block_from(places[0]));
-  const bool all = std::all_of(places + 1, places + 1 + truth.tensors, [&](const char* operand) {
-    return bytes_of_block_from(operand) / truth.element >= count;
-  });
+  const bool all =
+      std::all_of(places + 1, places + 1 + predicate.tensors, [&](const char* operand) {
+        return bytes_of_block_from(operand) / predicate.element >= count;
+      });
   if (count > kMax || !all || arguments[1] == nullptr) {
     add_forgotten(effects, places[0], count);
     return;
   }
-  const std::string functor(static_cast<const char*>(arguments[1]), functor_bytes(truth));
+  const std::string functor(static_cast<const char*>(arguments[1]), functor_bytes(predicate));
   if (count != 0)
     effects.push_back(
-        {Kind::truth, places[0], count, functor, places[1], count, writes, places[2]});
+        {Kind::predicate, places[0], count, functor, places[1], count, writes, places[2]});
 }
 
 bool is_zero(const char* element, const KernelWrites& kind) {
@@ -435,8 +436,8 @@ std::vector<Effect> effects_of(const KernelWrites& writes, void* const* argument
                            std::string(static_cast<const char*>(arguments[1]), element)});
       break;
     }
-    case Kind::truth:
-      if (writes.truth) add_truth(writes, *writes.truth, arguments, effects);
+    case Kind::predicate:
+      if (writes.predicate) add_predicate(writes, *writes.predicate, arguments, effects);
       break;
     case Kind::strided:
       add_functor(writes, arguments, effects);
@@ -480,10 +481,11 @@ void apply(const std::vector<Effect>& effects) {
       forget_contents(effect.to, effect.bytes);
     } else if (effect.kind == Kind::fill) {
       fill(effect);
-    } else if (const auto& truth = effect.element.truth; effect.kind == Kind::truth && truth) {
-      make_truth(*truth, effect.value.data(), static_cast<char*>(effect.to),
-                 static_cast<const char*>(effect.from), static_cast<const char*>(effect.other),
-                 effect.count);
+    } else if (const auto& predicate = effect.element.predicate;
+               effect.kind == Kind::predicate && predicate) {
+      evaluate_predicate(*predicate, effect.value.data(), static_cast<char*>(effect.to),
+                         static_cast<const char*>(effect.from),
+                         static_cast<const char*>(effect.other), effect.count);
     } else {
       const std::int64_t result = result_of(effect);
       forget_contents(effect.to, effect.bytes);

@@ -28,7 +28,7 @@ struct KernelWrites {
     elements,
     /// Argument 0 is the number of elements (int), 1 the functor, 2 the addresses of the truth
     /// values and the operands.
-    truth,
+    predicate,
     strided,  ///< The object is a functor that contains the address of the elements.
     lists,    ///< Argument 0 contains the addresses of lists of tensors.
     reduced,  ///< The object is PyTorch's ReduceOp, which contains the address of the result.
@@ -64,8 +64,8 @@ struct KernelWrites {
   std::vector<std::size_t> argument_bytes;
   /// For `distinct`: indexes of the arguments for the elements, the result and the count.
   std::vector<std::size_t> places;
-  /// For `truth`: the kernel that computes truth values.
-  std::optional<TruthKernel> truth = std::nullopt;
+  /// For `predicate`: the kernel that computes truth values.
+  std::optional<Predicate> predicate = std::nullopt;
   std::optional<TensorLists> lists = std::nullopt;
 };
 
@@ -78,7 +78,7 @@ OPTRACE_DEVICE_EXPORT bool needs_sizes(const KernelWrites& writes);
 
 /// A change of device memory made by a launch.
 struct Effect {
-  /// One of fill, truth, sum, distinct, all, any; or pointers: the contents are forgotten.
+  /// One of fill, predicate, sum, distinct, all, any; or pointers: the contents are forgotten.
   KernelWrites::Kind kind;
   void* to;
   std::size_t bytes;            ///< Number of bytes forgotten or filled, or size of the result.

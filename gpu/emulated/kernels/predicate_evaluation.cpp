@@ -10,7 +10,7 @@
 namespace optrace::emulated {
 namespace {
 
-using Operation = TruthKernel::Operation;
+using Operation = Predicate::Operation;
 
 template <typename Number>
 Order order_of(Number left, Number right) {
@@ -91,19 +91,19 @@ const Elements* elements_of(Text arguments) {
   return nullptr;
 }
 
-std::optional<TruthKernel> of_elements(Operation operation, Text functor, Text name,
-                                       std::size_t tensors) {
+std::optional<Predicate> of_elements(Operation operation, Text functor, Text name,
+                                     std::size_t tensors) {
   const std::size_t at = functor.find(name);
   const Elements* const elements = elements_of(functor.substr(at + name.size()));
   if (elements == nullptr) return std::nullopt;
-  return TruthKernel{operation, elements->bytes, tensors, elements->order};
+  return Predicate{operation, elements->bytes, tensors, elements->order};
 }
 
-std::optional<TruthKernel> of_truth(Operation operation, std::size_t tensors) {
-  return TruthKernel{operation, 1, tensors, nullptr};
+std::optional<Predicate> of_truth(Operation operation, std::size_t tensors) {
+  return Predicate{operation, 1, tensors, nullptr};
 }
 
-std::size_t offset_of_scalar(const TruthKernel& kernel) {
+std::size_t offset_of_scalar(const Predicate& kernel) {
   return std::max(sizeof(int), kernel.element);
 }
 
@@ -139,7 +139,7 @@ struct Truth {
 };
 
 /// `right` is null if that operand is in the functor.
-Truth compared(const TruthKernel& kernel, const char* functor, const char* left, const char* right,
+Truth compared(const Predicate& kernel, const char* functor, const char* left, const char* right,
                bool known) {
   const int number = number_at<int>(functor);
   if (right == nullptr)
@@ -171,7 +171,7 @@ void put_truth(char* to, const std::vector<Truth>& values) {
 
 }  // namespace
 
-std::optional<TruthKernel> truth_kernel(Text functor) {
+std::optional<Predicate> predicate_of(Text functor) {
   constexpr Text kEquality = "CompareEqFunctor<";
   constexpr Text kComparison = "at::native::(anonymous namespace)::CompareFunctor<";
   constexpr Text kWithScalar = "at::native::compare_scalar_kernel<";
@@ -203,13 +203,13 @@ std::optional<TruthKernel> truth_kernel(Text functor) {
   return std::nullopt;
 }
 
-std::size_t functor_bytes(const TruthKernel& kernel) {
+std::size_t functor_bytes(const Predicate& kernel) {
   if (kernel.order == nullptr) return 0;
   return kernel.tensors == 1 ? offset_of_scalar(kernel) + kernel.element : sizeof(int);
 }
 
-void make_truth(const TruthKernel& kernel, const char* functor, char* to, const char* left,
-                const char* right, std::uint64_t count) {
+void evaluate_predicate(const Predicate& kernel, const char* functor, char* to, const char* left,
+                        const char* right, std::uint64_t count) {
   const std::size_t size = kernel.element;
   const std::vector<bool> left_known = known_elements(left, size, count);
   const std::vector<bool> right_known =
