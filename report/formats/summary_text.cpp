@@ -151,6 +151,11 @@ class SummaryWriter {
         fitted(fmt::format("{:>8} {:>6} {:>9}  {}", "time", "", "calls", what)), kDim);
   }
 
+  Section& add_section(std::string_view what, std::size_t all, std::string_view one,
+                       std::string_view several, std::string_view see) {
+    return sections_.emplace_back(Section{heading(what), {}, all, one, several, see});
+  }
+
   // Returns a row. `rest` is cut off at the width of the terminal. It may start with `shown`, the
   // text of a place to link.
   std::string row(std::uint64_t time, std::uint64_t calls, std::string_view rest,
@@ -182,13 +187,9 @@ class SummaryWriter {
   }
 
   void own_code(const std::vector<OwnLine>& lines) {
-    Section& section = sections_.emplace_back();
-    section.heading =
-        heading("from lines of the program, and the ops and autograd nodes that they lead to");
-    section.all = lines.size();
-    section.one = "line";
-    section.several = "lines";
-    section.see = "--format html";
+    Section& section =
+        add_section("from lines of the program, and the ops and autograd nodes that they lead to",
+                    lines.size(), "line", "lines", "--format html");
     const std::span shown = std::span(lines).first(most_rows(lines.size(), kMaxOwnLines));
     for (const OwnLine& one : shown) {
       const bool known = !one.file.empty();
@@ -215,12 +216,8 @@ class SummaryWriter {
   void findings() {
     const std::vector<Finding> all = find(report_, options_.findings);
     if (all.empty()) return;
-    Section& section = sections_.emplace_back();
-    section.heading = heading("in findings: what makes the program slow");
-    section.all = all.size();
-    section.one = "finding";
-    section.several = "findings";
-    section.see = "optrace findings";
+    Section& section = add_section("in findings: what makes the program slow", all.size(),
+                                   "finding", "findings", "optrace findings");
     for (const Finding& one : std::span(all).first(std::min(all.size(), kMaxFindings))) {
       const std::string place = fmt::format("{}:{}", short_file(one.file, all), one.line);
       section.rows.push_back(row(one.cost_ns, one.calls,
@@ -230,12 +227,8 @@ class SummaryWriter {
   }
 
   void ops(const std::vector<OpUsage>& all) {
-    Section& section = sections_.emplace_back();
-    section.heading = heading("in ops, not counting ops inside; what did the work; inputs");
-    section.all = all.size();
-    section.one = "op";
-    section.several = "ops";
-    section.see = "--format csv";
+    Section& section = add_section("in ops, not counting ops inside; what did the work; inputs",
+                                   all.size(), "op", "ops", "--format csv");
     for (const OpUsage& usage : std::span(all).first(most_rows(all.size(), kMaxOps))) {
       std::string rest = usage.op;
       if (const std::string work = most_of(usage.work); !work.empty()) rest += "  " + work;
@@ -250,12 +243,9 @@ class SummaryWriter {
   void fused() {
     const std::vector<FusedKernel> all = fused_kernels(report_);
     if (all.empty()) return;
-    Section& section = sections_.emplace_back();
-    section.heading = heading("in kernels that torch.compile generated; what it fused into each");
-    section.all = all.size();
-    section.one = "kernel";
-    section.several = "kernels";
-    section.see = "--format json";
+    Section& section =
+        add_section("in kernels that torch.compile generated; what it fused into each", all.size(),
+                    "kernel", "kernels", "--format json");
     for (const FusedKernel& kernel : std::span(all).first(most_rows(all.size(), kMaxFused))) {
       std::string rest = kernel.name + " ";
       for (const FusedLine& one : kernel.lines) {
@@ -310,12 +300,7 @@ class SummaryWriter {
   void functions(const std::vector<FunctionUsage>& all, std::string_view what, std::string_view one,
                  std::string_view several) {
     if (all.empty()) return;
-    Section& section = sections_.emplace_back();
-    section.heading = heading(what);
-    section.all = all.size();
-    section.one = one;
-    section.several = several;
-    section.see = "--format html";
+    Section& section = add_section(what, all.size(), one, several, "--format html");
     for (const FunctionUsage& function : std::span(all).first(most_rows(all.size(), kMaxFunctions)))
       section.rows.push_back(row(function.total, function.calls,
                                  function.library.empty()
