@@ -3,6 +3,7 @@
 #include <csignal>
 #include <exception>
 #include <new>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,11 +16,13 @@
 #include "platform/files/mapped_file.h"
 #include "platform/programs.h"
 #include "platform/text/printable_text.h"
+#include "src/command_line/command_description.h"
 #include "src/command_line/command_line.h"
 #include "src/commands/command.h"
 #include "src/commands/commands.h"
-#include "src/commands/hidden_commands.h"
 #include "src/commands/meant_words.h"
+#include "src/completion/completion.h"
+#include "src/completion/index_names.h"
 #include "src/terminal/pager.h"
 #include "src/terminal/standard_output.h"
 
@@ -45,10 +48,22 @@ int report(const Error& error) {
   return static_cast<int>(error.status());
 }
 
+/// Runs `optrace __complete WORDS...`, which completion scripts call, and `optrace __describe`, of
+/// which the man page is made. They are not for users. Returns false for other words.
+bool run_hidden_command(const std::vector<std::string>& words) {
+  if (words.empty() || (words[0] != "__describe" && words[0] != "__complete")) return false;
+  const optrace::CommandDescription program = optrace::describe(optrace::optrace_command());
+  optrace::write_standard_output(
+      words[0] == "__describe"
+          ? to_json(program)
+          : to_lines(complete(program, std::span(words).subspan(1), optrace::IndexNames())));
+  return true;
+}
+
 int run(int argument_count, char** arguments) {
   const std::vector<std::string> words(arguments + std::min(argument_count, 1),
                                        arguments + argument_count);
-  if (optrace::run_hidden_command(words)) return static_cast<int>(ExitStatus::done);
+  if (run_hidden_command(words)) return static_cast<int>(ExitStatus::done);
   try {
     optrace::run_command_line(optrace::optrace_command(), words);
   } catch (const optrace::HelpAsked& asked) {  // --help, --version

@@ -10,7 +10,7 @@
 
 #include <fmt/core.h>
 
-#include "present/dot_text.h"
+#include "platform/text/printable_text.h"
 #include "present/line_text.h"
 #include "report/formats/writers.h"
 #include "report/model/frame_name.h"
@@ -35,6 +35,16 @@ struct PathGraph {
 constexpr std::array<std::string_view, kLayers> kColours = {"#cfe2f3", "#d9ead3", "#fff2cc",
                                                             "#f4cccc", "#fce5cd", "#d9d2e9",
                                                             "#d0e0e3", "#eeeeee", "#ead1dc"};
+
+// Escapes `text` for a string of DOT in double quotes, in which `\` begins an escape.
+std::string dot_text(std::string_view text) {
+  std::string escaped;
+  for (const char c : printable(text)) {
+    if (c == '"' || c == '\\') escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
+}
 
 GraphNode node_of(const Frame& frame) {
   GraphNode node{frame.layer, frame_label(frame), {}};
