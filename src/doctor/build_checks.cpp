@@ -1,5 +1,3 @@
-#include "src/doctor/build_checks.h"
-
 #include <fstream>
 
 #include <fmt/core.h>
@@ -7,6 +5,7 @@
 #include "gpu/build/activity_agent.h"
 #include "gpu/build/dry_run.h"
 #include "gpu/build/emulated_device_build.h"
+#include "src/doctor/doctor_checks.h"
 #include "target/build/built_for_torch.h"
 #include "target/build/op_agent.h"
 

@@ -1,5 +1,3 @@
-#include "src/doctor/system_checks.h"
-
 #include <cerrno>
 #include <cstdint>
 #include <filesystem>
@@ -12,6 +10,7 @@
 #include "platform/files/private_folder.h"
 #include "present/readable_numbers.h"
 #include "src/cache/cache_contents.h"
+#include "src/doctor/doctor_checks.h"
 #include "src/terminal/terminal.h"
 #include "tracer/attach/attach_refusal.h"
 

@@ -1,5 +1,3 @@
-#include "src/doctor/torch_checks.h"
-
 #include <filesystem>
 #include <utility>
 
@@ -9,6 +7,7 @@
 #include "platform/process/child_process.h"
 #include "platform/text/joined.h"
 #include "pytorch/installed/torch_version.h"
+#include "src/doctor/doctor_checks.h"
 #include "src/inputs/selected_index.h"
 #include "tracer/connection/target_description.h"
 

@@ -1,5 +1,3 @@
-#include "src/doctor/tracing_tests.h"
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -20,6 +18,7 @@
 #include "platform/process/running_process.h"
 #include "platform/text/json_fields.h"
 #include "present/readable_numbers.h"
+#include "src/doctor/doctor_checks.h"
 #include "tracer/attach/attach.h"
 #include "tracer/launch/op_tracer.h"
 

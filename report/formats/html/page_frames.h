@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -9,7 +10,6 @@
 
 #include "present/compressed_text.h"
 #include "report/formats/html/page_excerpts.h"
-#include "report/formats/html/page_texts.h"
 #include "report/model/report.h"
 
 namespace optrace {
@@ -29,6 +29,24 @@ struct PageRow {
 
 /// Returns the frames of a report, each before those below it.
 std::vector<PageRow> page_rows(const Report& report);
+
+/// Texts that a page contains once. The empty text has the number 0.
+class PageTexts {
+ public:
+  PageTexts() { number_of(""); }
+
+  std::uint64_t number_of(const std::string& text) {
+    const auto [at, added] = numbers_.try_emplace(text, numbers_.size());
+    if (added) texts_.push_back(&at->first);
+    return at->second;
+  }
+
+  const std::vector<const std::string*>& all() const { return texts_; }
+
+ private:
+  std::unordered_map<std::string, std::uint64_t> numbers_;
+  std::vector<const std::string*> texts_;  // Keys of numbers_, which do not move.
+};
 
 /// What the columns of a page's frames refer to.
 struct PageFrames {
