@@ -10,12 +10,15 @@ namespace optrace {
 namespace {
 
 constexpr std::string_view kBoxedCall = "_ZNK3c1010Dispatcher9callBoxedE";
-constexpr std::string_view kBoxedRedispatch = "_ZNK3c1010Dispatcher15redispatchBoxedE";
+// Dispatcher::redispatchBoxed is inlined into it.
+constexpr std::string_view kBoxedRedispatch = "_ZNK3c1014OperatorHandle15redispatchBoxedE";
 
-// Functions of Dispatcher.h.
-constexpr std::array<std::string_view, 4> kForwardOps = {
-    "_ZN3c1010Dispatcher27callWithDispatchKeySlowPath", "_ZNK3c1010Dispatcher4callI",
-    "_ZNK3c1019TypedOperatorHandleI", "_ZNK3c1014OperatorHandle9callBoxedE"};
+// Functions of Dispatcher.h and KernelFunction_impl.h.
+constexpr auto kForwardOps = std::to_array<std::string_view>(
+    {"_ZN3c1010Dispatcher27callWithDispatchKeySlowPath", "_ZNK3c1010Dispatcher4callI",
+     "_ZNK3c1010Dispatcher10redispatchI", "_ZN3c106detail17CaptureKernelCallI",
+     "_ZNK3c1019TypedOperatorHandleI", "_ZNK3c1014OperatorHandle9callBoxedE",
+     "_ZN3c1025callUnboxedKernelFunctionI"});
 
 constexpr std::string_view kOps = "_ZN2at4_ops";
 constexpr std::string_view kCall = "4callE";
@@ -26,7 +29,7 @@ constexpr std::string_view kRedispatch = "10redispatchE";
 std::optional<DispatcherStep> dispatcher_step(std::string_view name) {
   if (name == "c10::Dispatcher::callBoxed" || name == kUnboxedCall)
     return DispatcherStep{{}, false};
-  if (name == "c10::Dispatcher::redispatchBoxed") return DispatcherStep{{}, true};
+  if (name == "c10::OperatorHandle::redispatchBoxed") return DispatcherStep{{}, true};
   constexpr std::string_view kScope = "at::_ops::";
   if (!name.starts_with(kScope)) return std::nullopt;
   name.remove_prefix(kScope.size());
@@ -71,8 +74,9 @@ bool is_in_ops_namespace(std::string_view symbol) {
 }
 
 bool takes_dispatch_keys(std::string_view symbol) {
-  return is_in_ops_namespace(symbol) &&
-         symbol.find("10redispatchEN3c1014DispatchKeySetE") != std::string_view::npos;
+  return symbol.starts_with(kBoxedRedispatch) ||
+         (is_in_ops_namespace(symbol) &&
+          symbol.find("10redispatchEN3c1014DispatchKeySetE") != std::string_view::npos);
 }
 
 bool forwards_op(std::string_view symbol) {

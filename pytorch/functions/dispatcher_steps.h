@@ -33,8 +33,9 @@ std::string step_symbol_part(std::string_view unambiguous_name);
 /// Returns true for the functions of namespace at::_ops, the steps included.
 bool is_in_ops_namespace(std::string_view symbol);
 
-/// Returns true for a step that takes the remaining dispatch keys as its first parameter, in a
-/// register: `at::_ops::add_Tensor::redispatch(c10::DispatchKeySet, ...)`.
+/// Returns true for a step that takes the remaining dispatch keys in a register, as its first
+/// parameter (`at::_ops::add_Tensor::redispatch(c10::DispatchKeySet, ...)`) or after `this`
+/// (`c10::OperatorHandle::redispatchBoxed`).
 bool takes_dispatch_keys(std::string_view symbol);
 
 /// Returns true for the dispatcher's functions that run around or between the steps where they are

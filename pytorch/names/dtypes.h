@@ -44,4 +44,12 @@ constexpr bool is_floating_point(std::string_view dtype) {
   return dtype.substr(0, 5) == "float" || dtype.substr(0, 6) == "bfloat";
 }
 
+/// Returns the category of type promotion (c10/core/ScalarType.h): 0 for bool, 1 for integers, 2
+/// for floating-point and 3 for complex numbers.
+constexpr int promotion_category(std::string_view dtype) {
+  if (dtype == "bool") return 0;
+  if (is_floating_point(dtype)) return 2;
+  return dtype.substr(0, 7) == "complex" ? 3 : 1;
+}
+
 }  // namespace optrace

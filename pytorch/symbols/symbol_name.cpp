@@ -231,7 +231,11 @@ std::string short_name(std::string_view name) {
     const bool of_python = i == 0 || name[i - 1] == '.';
     if (name[i] == '<' && !of_python) {
       const std::size_t end = skip_bracketed(name, i);
-      text += "<…>";
+      // Only the argument tells the nodes of C++ extensions apart.
+      if (text.ends_with("torch::autograd::CppNode") && end > i + 2)
+        text += '<' + short_name(name.substr(i + 1, end - i - 2)) + '>';
+      else
+        text += "<…>";
       i = end;
     } else {
       text += name[i];

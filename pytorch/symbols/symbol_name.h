@@ -32,10 +32,10 @@ std::string_view unqualified_name(std::string_view name);
 /// the standard library's string types under their short names. Empty if the symbol has none.
 std::string parameters_of(std::string_view symbol);
 
-/// Returns `name` for display: template argument lists are shortened to `<…>`, and namespaces that
-/// don't help a reader of a call stack (`(anonymous namespace)`, `torch::autograd` above
-/// THPVariable_...) are left out. The result is not unique. Python's `<module>`, `<lambda>` and
-/// `<locals>` are kept.
+/// Returns `name` for display: template argument lists are shortened to `<…>`, except that of
+/// `torch::autograd::CppNode`, and namespaces that don't help a reader of a call stack (`(anonymous
+/// namespace)`, `torch::autograd` above THPVariable_...) are left out. The result is not unique.
+/// Python's `<module>`, `<lambda>` and `<locals>` are kept.
 std::string short_name(std::string_view name);
 
 /// Shortens UTF-8 `text` to at most `width` characters by replacing its middle with `…`.

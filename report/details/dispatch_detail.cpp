@@ -374,7 +374,7 @@ struct DispatchDetails::State {
 
   DispatchDetail call_of(const Step& step, std::vector<Origin>& origins);
   DispatchDetail redispatch_of(const Step& step);
-  std::optional<std::uint64_t> key_set_of(std::string_view op, const ArgumentTally& tally);
+  std::optional<std::uint64_t> key_set_of(const Step& step, const ArgumentTally& tally);
   bool returns_in_memory(std::string_view schema, bool& known) const;
   const std::string& schema_of(std::string_view op);
 
@@ -473,14 +473,14 @@ bool DispatchDetails::State::returns_in_memory(std::string_view schema, bool& kn
          result != "ScalarType";
 }
 
-std::optional<std::uint64_t> DispatchDetails::State::key_set_of(std::string_view op,
+std::optional<std::uint64_t> DispatchDetails::State::key_set_of(const Step& step,
                                                                 const ArgumentTally& tally) {
-  const bool first = names.plausible(tally.first);
+  const bool first = !step.boxed && names.plausible(tally.first);
   const bool second = names.plausible(tally.second);
   if (!first && !second) return std::nullopt;
   if (first != second) return first ? tally.first : tally.second;
   bool known = false;
-  const bool in_memory = returns_in_memory(schema_of(op), known);
+  const bool in_memory = returns_in_memory(schema_of(step.op), known);
   return known && in_memory ? tally.second : tally.first;
 }
 
@@ -490,7 +490,7 @@ DispatchDetail DispatchDetails::State::redispatch_of(const Step& step) {
   if (!names.known()) return detail;
   std::map<std::uint64_t, std::uint64_t> sets;
   for (const ArgumentTally& tally : step.arguments)
-    if (const auto set = key_set_of(step.op, tally)) sets[*set] += tally.calls;
+    if (const auto set = key_set_of(step, tally)) sets[*set] += tally.calls;
   if (sets.empty()) return detail;
   const auto most =
       std::ranges::max_element(sets, {}, [](const auto& entry) { return entry.second; });

@@ -23,6 +23,7 @@ class DispatchDetails {
   struct Step {
     std::string_view op;  ///< `aten::add.Tensor`; may be empty for a call that has op records.
     bool redispatch = false;
+    bool boxed = false;  ///< A method of the op's handle, which is then the first argument.
     std::span<const OpTally> ops;              ///< TracePath::ops; only for a call.
     std::span<const ArgumentTally> arguments;  ///< TracePath::arguments; only for a redispatch.
     std::uint64_t ops_left_out = 0;            ///< TracePath::ops_left_out.

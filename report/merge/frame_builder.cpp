@@ -148,7 +148,7 @@ class FrameBuilder {
                   : path.kind == PathKind::node    ? make_node_frame(path, parent)
                   : path.kind == PathKind::op      ? make_op_frame(path)
                   : path.kind == PathKind::inlined ? make_inlined_frame(path)
-                                                   : make_native_frame(path, launched);
+                                                   : make_native_frame(path, step, launched);
     if (path.kind != PathKind::inlined) library_calls_.add_work(path, frame, launched);
     frame.thread = trace_.threads[path.thread].id;
     for (Frame& kernel : frame.children) kernel.thread = frame.thread;
@@ -167,10 +167,6 @@ class FrameBuilder {
           frame.detail.edit().call_lines.push_back(each.line);
     }
     if (parent != nullptr && !frame.op) frame.op = inherited_op(frame, *parent);
-    // A boxed redispatch doesn't name its op; it continues the op of the step above.
-    if (path.kind == PathKind::function && !frame.op && step != nullptr &&
-        functions_.is_boxed_redispatch(path.what))
-      frame.op = step->op;
     if (times_) frame.time = time_of(path);
     return frame;
   }
@@ -306,7 +302,8 @@ class FrameBuilder {
     if (path.tail_call) detail.edit().tail_call = true;
   }
 
-  Frame make_native_frame(const ReportPath& path, std::vector<std::uint32_t>& order) {
+  Frame make_native_frame(const ReportPath& path, const Frame* step,
+                          std::vector<std::uint32_t>& order) {
     Frame frame;
     if (path.kind == PathKind::merged) {
       frame.name = "...";
@@ -324,6 +321,8 @@ class FrameBuilder {
     frame.library = function.library;
     frame.source = function.source;
     frame.op = function.op;
+    // A boxed redispatch doesn't name its op; it continues the op of the step above.
+    if (step != nullptr && functions_.is_boxed_redispatch(path.what)) frame.op = step->op;
     if (function.step) {
       frame.detail = step_detail(path, *function.step, frame.op);
     } else if (Detail detail = native_detail(path, frame, order); detail != Detail()) {
@@ -383,8 +382,8 @@ class FrameBuilder {
     });
     const std::string_view name = op ? std::string_view(*op) : std::string_view();
     const bool by_threads = path.threads > 1;
-    std::string inputs =
-        fmt::format("{}|{}{}{}|{}|", name, step.redispatch, unboxed, by_threads, left_out);
+    std::string inputs = fmt::format("{}|{}{}{}{}|{}|", name, step.redispatch, step.op.empty(),
+                                     unboxed, by_threads, left_out);
     for (const OpTally& one : ops)
       fmt::format_to(std::back_inserter(inputs), "{},{},{};", one.record, one.results, one.calls);
     for (const ArgumentTally& one : arguments)
@@ -394,6 +393,7 @@ class FrameBuilder {
     Detail detail;
     detail.dispatch = dispatch_.of({.op = name,
                                     .redispatch = step.redispatch,
+                                    .boxed = step.op.empty(),
                                     .ops = ops,
                                     .arguments = arguments,
                                     .ops_left_out = left_out,

@@ -128,7 +128,7 @@ def chains():
     yield "ops below a long chain", made(steps, below(2, OP), op_records=op)
     unboxed = "_ZN3c104impl28wrap_kernel_functor_unboxed_IiE4callEv"
     yield "kernels below a long chain", made([steps[1], unboxed], below(1, FUNCTION, last=1))
-    again = "_ZNK3c1010Dispatcher15redispatchBoxedEv"
+    again = "_ZNK3c1014OperatorHandle15redispatchBoxedEv"
     yield "redispatches in a long chain", made([again], [
         path(0, parent=i - 1 if i else None) for i in range(many)] + [
             path(0, OP, parent=many - 1)], op_records=op)

@@ -46,6 +46,8 @@ TEST_CASE("the short name drops what a reader of a stack does not need", "[symbo
         "VariableType::convolution");
   CHECK(short_name("torch::autograd::THPVariable_conv2d") == "THPVariable_conv2d");
   CHECK(short_name("a::f<b<c>, d>::g") == "a::f<…>::g");
+  CHECK(short_name("torch::autograd::CppNode<vision::ops::(anonymous namespace)::F<int>>::apply") ==
+        "torch::autograd::CppNode<vision::ops::F<…>>::apply");
   CHECK(short_name("a::operator<<") == "a::operator<<");
   CHECK(short_name("__main__.<module>") == "__main__.<module>");
   CHECK(short_name("m.f.<locals>.<lambda>") == "m.f.<locals>.<lambda>");

@@ -811,6 +811,31 @@ TEST_CASE("each call of an op uses the backend, not one of a path", "[check]") {
   CHECK(one(report, "conv2d@cuda uses flash").status == Status::failed);
 }
 
+TEST_CASE("a tensor without dimensions, such as a Python number becomes, promotes as in PyTorch",
+          "[check]") {
+  const auto verdict = [](std::vector<Argument> arguments, const char* result) {
+    Report report = empty_report();
+    report.roots.push_back(op("mul", "bool", "cpu"));
+    DispatchDetail& mul = dispatch_of(report.roots[0]);
+    mul.arguments = std::move(arguments);
+    if (result != nullptr)
+      mul.results = std::vector<ResultOrList>{Result{tensor(result, {2}, "cpu"), {}, {}}};
+    return one(report, "no kernel of dtype float64").status;
+  };
+  const Argument number{"other", tensor("float64", {}, "cpu")};
+  const auto times = [&](const char* dtype) {
+    return std::vector<Argument>{{"self", tensor(dtype, {2}, "cpu")}, number};
+  };
+  CHECK(verdict(times("float32"), nullptr) == Status::passed);
+  CHECK(verdict(times("complex64"), nullptr) == Status::passed);
+  CHECK(verdict(times("float64"), nullptr) == Status::failed);
+  CHECK(verdict(times("int64"), nullptr) == Status::failed);
+  CHECK(verdict(times("int64"), "float32") == Status::passed);
+  CHECK(verdict(times("int64"), "float64") == Status::failed);
+  CHECK(verdict({number}, nullptr) == Status::failed);
+  CHECK(verdict({number, number}, "float64") == Status::failed);
+}
+
 TEST_CASE("what the report leaves out is no ground for a verdict that it could turn", "[check]") {
   Report report = convolution_report();
   dispatch_of(report.roots[0].children[0]).variants_left_out = 8;

@@ -58,7 +58,7 @@ TEST_CASE("a dispatch trace has PyTorch's own format", "[export]") {
   node.children.push_back(op_call("aten::detach", 1));
   add.children.push_back(std::move(node));
   Frame& inner = add.children[0];
-  inner.name = "c10::Dispatcher::redispatchBoxed";
+  inner.name = "c10::OperatorHandle::redispatchBoxed";
   dispatch_of(inner).step = DispatchStep::redispatch;
   dispatch_of(inner).choice.dispatch_key = "CPU\n";
   CHECK(to_dispatch_trace(report) ==

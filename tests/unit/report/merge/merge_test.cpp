@@ -492,7 +492,7 @@ TEST_CASE("boxed calls are steps of the dispatcher", "[merge]") {
   CHECK(optrace::dispatcher_step("at::_ops::add_Tensor::redispatch")->redispatch);
   CHECK(optrace::dispatcher_step("at::_ops::add_Tensor::call")->op == "add_Tensor");
   CHECK_FALSE(optrace::dispatcher_step("c10::Dispatcher::callBoxed")->redispatch);
-  CHECK(optrace::dispatcher_step("c10::Dispatcher::redispatchBoxed")->redispatch);
+  CHECK(optrace::dispatcher_step("c10::OperatorHandle::redispatchBoxed")->redispatch);
   CHECK_FALSE(optrace::dispatcher_step("c10::Dispatcher::findSchema"));
 }
 
