@@ -40,8 +40,11 @@ struct TensorFacts {
   std::string device;            ///< `cuda:0`; empty if unknown.
   bool requires_grad = false;
   std::vector<std::string> keys;  ///< Its dispatch keys, the dispatcher's first choice first.
+  bool wrapped_number = false;    ///< A Python number that became a tensor.
 
-  auto fields() const { return std::tie(shape, strides, dtype, device, requires_grad, keys); }
+  auto fields() const {
+    return std::tie(shape, strides, dtype, device, requires_grad, keys, wrapped_number);
+  }
 };
 
 /// A value of a type that has no value here: a dtype, a generator. The type `more` is the last

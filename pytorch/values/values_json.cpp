@@ -23,8 +23,9 @@ Variant primitive_of(const Json& json) {
 }
 
 TensorFacts tensor_of(const Json& json) {
-  return {sizes_at(json, "shape"), sizes_at(json, "strides"),      text_at(json, "dtype"),
-          text_at(json, "device"), flag_at(json, "requires_grad"), texts_at(json, "keys")};
+  return {sizes_at(json, "shape"),        sizes_at(json, "strides"),      text_at(json, "dtype"),
+          text_at(json, "device"),        flag_at(json, "requires_grad"), texts_at(json, "keys"),
+          flag_at(json, "wrapped_number")};
 }
 
 Scalar scalar_of(const Json& json) {
@@ -196,13 +197,14 @@ struct PrimitiveJson {
 struct ScalarJson : PrimitiveJson {
   using PrimitiveJson::operator();
   Json operator()(const TensorFacts& tensor) const {
-    return {{"tensor",
-             {{"shape", to_json(tensor.shape)},
-              {"strides", to_json(tensor.strides)},
-              {"dtype", tensor.dtype.empty() ? Json() : Json(tensor.dtype)},
-              {"device", tensor.device.empty() ? Json() : Json(tensor.device)},
-              {"requires_grad", tensor.requires_grad},
-              {"keys", tensor.keys}}}};
+    Json object = {{"shape", to_json(tensor.shape)},
+                   {"strides", to_json(tensor.strides)},
+                   {"dtype", tensor.dtype.empty() ? Json() : Json(tensor.dtype)},
+                   {"device", tensor.device.empty() ? Json() : Json(tensor.device)},
+                   {"requires_grad", tensor.requires_grad},
+                   {"keys", tensor.keys}};
+    if (tensor.wrapped_number) object["wrapped_number"] = true;
+    return {{"tensor", std::move(object)}};
   }
   Json operator()(const OtherValue& value) const {
     Json object = {{"type", value.type}};

@@ -22,32 +22,29 @@ bool is_number(const TensorFacts& tensor) {
   return tensor.shape && tensor.shape->empty();
 }
 
-// Returns true if the op computes with this dtype, as far as its arguments say. A tensor without
-// dimensions, such as a Python number becomes, has no effect on the dtype beside one that has
-// dimensions and is of the same category or a higher one. Where the results have other dtypes, it
-// has none beside one of a lower category either: `ints * 0.5` is computed in the default dtype.
-bool computes_in(const std::vector<const TensorFacts*>& tensors, std::string_view dtype,
-                 bool has_other_results) {
+// Returns true if the op computes with this dtype, as far as its arguments say. A Python number has
+// the largest dtype of its category, and no op computes in that because of it. A tensor without
+// dimensions has no effect beside one that has dimensions and is of the same category or a higher
+// one.
+bool computes_in(const std::vector<const TensorFacts*>& tensors, std::string_view dtype) {
   return std::ranges::any_of(tensors, [&](const TensorFacts* one) {
-    if (one->dtype != dtype) return false;
+    if (one->dtype != dtype || one->wrapped_number) return false;
     return !is_number(*one) || std::ranges::none_of(tensors, [&](const TensorFacts* other) {
-      return !is_number(*other) &&
-             (has_other_results || promotion_category(other->dtype) >= promotion_category(dtype));
+      return !is_number(*other) && promotion_category(other->dtype) >= promotion_category(dtype);
     });
   });
 }
 
 /// Counts the calls of an op with a tensor of that dtype among their arguments or results.
 std::uint64_t calls_on_dtype(const Frame& op, const std::string& dtype) {
-  const std::vector<const Result*> results = results_of(op);
-  if (std::ranges::any_of(results, [&](const Result* result) {
+  if (std::ranges::any_of(results_of(op), [&](const Result* result) {
         const auto* const tensor = std::get_if<TensorFacts>(&result->value);
-        return tensor != nullptr && tensor->dtype == dtype;
+        return tensor != nullptr && tensor->dtype == dtype && !tensor->wrapped_number;
       }))
     return op.calls;
   std::uint64_t calls = 0;
   for (const OpCalls& kind : op_calls(op))
-    if (computes_in(tensors_in(kind), dtype, !results.empty())) calls += kind.calls;
+    if (computes_in(tensors_in(kind), dtype)) calls += kind.calls;
   return calls;
 }
 

@@ -241,7 +241,8 @@ struct DispatchDetails::State {
     if (const Json* const tensor = member(recorded, "tensor"); tensor != nullptr)
       return TensorFacts{sizes(*tensor, "shape"),           sizes(*tensor, "strides"),
                          text_in(*tensor, "dtype"),         text_in(*tensor, "device"),
-                         flag_at(*tensor, "requires_grad"), name_keys(*tensor, "keys")};
+                         flag_at(*tensor, "requires_grad"), name_keys(*tensor, "keys"),
+                         flag_at(*tensor, "wrapped_number")};
     const std::string type = text_in(recorded, "type");
     return OtherValue{type.empty() ? "unknown" : type, text_in(recorded, "value")};
   }

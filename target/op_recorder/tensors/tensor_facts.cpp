@@ -21,7 +21,8 @@ TensorFacts::TensorFacts(const c10::TensorImpl& tensor)
     : keys(tensor.key_set()),
       dtype(tensor.dtype()),
       device(TensorMembers::device(tensor)),
-      requires_grad(tensor.requires_grad()) {
+      requires_grad(tensor.requires_grad()),
+      wrapped_number(tensor.is_wrapped_number()) {
   if (tensor.has_symbolic_sizes_strides()) return;
   // A tensor with its own policy may call Python or compute. PyTorch's own wrappers, however,
   // store valid values in the usual place.
@@ -45,7 +46,8 @@ void TensorFacts::write(JsonFingerprint& json, Precision precision) const {
   fingerprint.add((where << 48U) | (type << 32U) |
                   (static_cast<std::uint64_t>(requires_grad) << 31U) |
                   (static_cast<std::uint64_t>(has_shape) << 30U) |
-                  (static_cast<std::uint64_t>(has_strides) << 29U) | shape.size());
+                  (static_cast<std::uint64_t>(has_strides) << 29U) |
+                  (static_cast<std::uint64_t>(wrapped_number) << 28U) | shape.size());
   if (precision >= Precision::no_shapes) return;
   for (const std::int64_t size : shape) fingerprint.add(static_cast<std::uint64_t>(size));
   for (const std::int64_t stride : strides) fingerprint.add(static_cast<std::uint64_t>(stride));
@@ -57,6 +59,10 @@ void TensorFacts::write(JsonText& json, Precision precision) const {
   write_members(json, precision < Precision::no_shapes);
   json.key("keys");
   json.number(raw(keys));
+  if (wrapped_number) {
+    json.key("wrapped_number");
+    json.boolean(true);
+  }
   json.close('}');
 }
 

@@ -62,6 +62,7 @@ struct TensorFacts {
   caffe2::TypeMeta dtype;
   std::optional<c10::Device> device;
   bool requires_grad;
+  bool wrapped_number;  ///< A Python number that became a tensor.
   bool has_shape = false;
   bool has_strides = false;
   c10::IntArrayRef shape;

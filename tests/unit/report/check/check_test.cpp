@@ -811,9 +811,8 @@ TEST_CASE("each call of an op uses the backend, not one of a path", "[check]") {
   CHECK(one(report, "conv2d@cuda uses flash").status == Status::failed);
 }
 
-TEST_CASE("a tensor without dimensions, such as a Python number becomes, promotes as in PyTorch",
-          "[check]") {
-  const auto verdict = [](std::vector<Argument> arguments, const char* result) {
+TEST_CASE("a number beside a tensor doesn't choose the dtype", "[check]") {
+  const auto verdict = [](std::vector<Argument> arguments, const char* result = nullptr) {
     Report report = empty_report();
     report.roots.push_back(op("mul", "bool", "cpu"));
     DispatchDetail& mul = dispatch_of(report.roots[0]);
@@ -822,18 +821,23 @@ TEST_CASE("a tensor without dimensions, such as a Python number becomes, promote
       mul.results = std::vector<ResultOrList>{Result{tensor(result, {2}, "cpu"), {}, {}}};
     return one(report, "no kernel of dtype float64").status;
   };
-  const Argument number{"other", tensor("float64", {}, "cpu")};
-  const auto times = [&](const char* dtype) {
-    return std::vector<Argument>{{"self", tensor(dtype, {2}, "cpu")}, number};
+  TensorFacts facts = tensor("float64", {}, "cpu");
+  const Argument scalar{"other", facts};
+  facts.wrapped_number = true;
+  const Argument number{"other", facts};
+  const auto times = [&](const char* dtype, const Argument& other) {
+    return std::vector<Argument>{{"self", tensor(dtype, {2}, "cpu")}, other};
   };
-  CHECK(verdict(times("float32"), nullptr) == Status::passed);
-  CHECK(verdict(times("complex64"), nullptr) == Status::passed);
-  CHECK(verdict(times("float64"), nullptr) == Status::failed);
-  CHECK(verdict(times("int64"), nullptr) == Status::failed);
-  CHECK(verdict(times("int64"), "float32") == Status::passed);
-  CHECK(verdict(times("int64"), "float64") == Status::failed);
-  CHECK(verdict({number}, nullptr) == Status::failed);
-  CHECK(verdict({number, number}, "float64") == Status::failed);
+  for (const Argument& other : {scalar, number}) {
+    CHECK(verdict(times("float32", other)) == Status::passed);
+    CHECK(verdict(times("complex64", other)) == Status::passed);
+    CHECK(verdict(times("float64", other)) == Status::failed);
+    CHECK(verdict(times("int64", other), "float64") == Status::failed);
+  }
+  CHECK(verdict(times("int64", scalar)) == Status::failed);
+  CHECK(verdict(times("int64", number)) == Status::passed);
+  CHECK(verdict({scalar}) == Status::failed);
+  CHECK(verdict({number}, "float32") == Status::passed);
 }
 
 TEST_CASE("what the report leaves out is no ground for a verdict that it could turn", "[check]") {
