@@ -119,6 +119,12 @@ bool is_nested(const JournalVariable& variable) {
   return variable.name.find_first_of(".[") != std::string::npos;
 }
 
+// Returns true if two successive changes end variables of a function at the same moment.
+bool end_together(const JournalVariable& one, const JournalVariable& next) {
+  return !one.bound && !next.bound && one.after == next.after && one.function == next.function &&
+         one.file == next.file;
+}
+
 // Returns true for a variable that has the name, or whose name ends with it, after a dot.
 bool has_name(const JournalVariable& variable, std::string_view name) {
   const std::string full = full_name(variable);
@@ -145,8 +151,10 @@ std::vector<TensorHistory> histories_of(const TensorJournal& journal, std::strin
   std::map<VariableKey, std::pair<const JournalVariable*, std::size_t>> last;
   std::vector<VariableKey> order;
   std::map<VariableKey, std::size_t> first;  // Their places in `order`.
+  std::size_t ended = 0;  // The first change of those that end variables at one moment.
   for (std::size_t i = 0; i < journal.variables.size(); ++i) {
     const JournalVariable& variable = journal.variables[i];
+    if (i == 0 || !end_together(journal.variables[i - 1], variable)) ended = i;
     if (!name.empty() && !has_name(variable, name)) continue;
     const auto [place, added] =
         last.emplace(key_of(variable), std::pair(nullptr, journal.variables.size()));
@@ -157,7 +165,7 @@ std::vector<TensorHistory> histories_of(const TensorJournal& journal, std::strin
     if (variable.bound)
       place->second = {&variable, journal.variables.size()};
     else if (place->second.second == journal.variables.size())
-      place->second.second = i;
+      place->second.second = ended;
   }
   std::erase_if(order, [&](const VariableKey& key) { return last[key].first == nullptr; });
   std::ranges::stable_sort(order, {}, [&](const VariableKey& key) { return last[key].second; });

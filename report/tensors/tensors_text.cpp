@@ -104,8 +104,9 @@ class TensorsText {
     for (const SharedMemory& one : history.shared) {
       if (!text.empty()) text += ", ";
       text += full_name(*one.variable);
-      text += one.same_tensor ? " (the same tensor)"
-                              : fmt::format(" (a view at +{})", one.variable->tensor.offset);
+      text += one.same_tensor
+                  ? " (the same tensor)"
+                  : fmt::format(" (the same storage, from +{})", one.variable->tensor.offset);
     }
     return text.empty() ? "no other variable" : text;
   }

@@ -133,6 +133,9 @@ def test_variables_of_functions(answer):
     inner = answer.variable("inner", "scope")
     assert inner["tensor"]["storage"] == answer.storage("base")
     assert inner["tensor"]["strides"] == [1, 6] and not inner["at_end"]
+    # Both end when the function returns.
+    for one, other in ((argument, "scope.inner"), (inner, "scope.argument")):
+        assert other in [shared["name"] for shared in one["shared_with"]]
     result = answer.storages[answer.storage("result")]
     assert result["born"]["line"] == line_of("return inner + 1")
 
