@@ -3,18 +3,15 @@
 
 #include "gpu/activity/device_activity.h"
 
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -24,31 +21,18 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "gpu/activity/activity_state.h"
 #include "target/interface/recording_format.h"
 #include "target/recorder/agent_functions.h"
-#include "target/recorder/fingerprint.h"
 #include "target/recorder/fork_lock.h"
-#include "target/recorder/json_fingerprint.h"
 #include "target/recorder/json_text.h"
-#include "target/recorder/record_store.h"
 #include "target/recorder/recording_pause.h"
 
 namespace optrace_activity {
 namespace {
 
 using optrace_ops::agent;
-using optrace_ops::Fingerprint;
-using optrace_ops::JsonFingerprint;
 using optrace_ops::JsonText;
-using optrace_ops::RecordingPause;
-using optrace_ops::RecordStore;
-
-// Newer versions of these records begin with the fields of the older ones, so the oldest versions
-// that CUDA 12.4 produces fit all (cupti_activity.h, cupti_activity_deprecated.h).
-using KernelRecord = CUpti_ActivityKernel9;
-using CopyRecord = CUpti_ActivityMemcpy5;
-using PeerCopyRecord = CUpti_ActivityMemcpyPtoP4;
-using FillRecord = CUpti_ActivityMemset4;
 
 // The major version of CUDA. The library serves torches with each of its minor versions.
 constexpr int kCuda = CUDA_VERSION / 1000;
@@ -72,49 +56,6 @@ constexpr std::chrono::seconds kPatience{2};
 int (*start_recording)() = nullptr;
 int (*stop_recording)() = nullptr;
 
-// Pauses recording on the calling thread, except for the events that note() records.
-class Pause : public RecordingPause {
- public:
-  Pause() {
-    if (outermost == nullptr) outermost = this;
-  }
-  ~Pause() {
-    if (outermost == this) outermost = nullptr;
-  }
-  Pause(const Pause&) = delete;
-  Pause& operator=(const Pause&) = delete;
-
-  /// Records an event of the calling thread.
-  static void note(std::uint32_t kind, std::uint32_t record, std::uint64_t number,
-                   std::uint64_t more) {
-    if (outermost == nullptr)
-      agent.note(kind, record, number, more);
-    else
-      outermost->RecordingPause::note(kind, record, number, more);
-  }
-
- private:
-  static inline thread_local Pause* outermost = nullptr;
-};
-
-// CUPTI functions in use, from the process's libcupti.
-struct Cupti {
-  decltype(&cuptiSubscribe) subscribe = nullptr;
-  decltype(&cuptiUnsubscribe) unsubscribe = nullptr;
-  decltype(&cuptiEnableCallback) enable_callback = nullptr;
-  decltype(&cuptiGetCallbackName) callback_name = nullptr;
-  decltype(&cuptiActivityRegisterCallbacks) register_buffers = nullptr;
-  decltype(&cuptiActivityEnable) enable = nullptr;
-  decltype(&cuptiActivityDisable) disable = nullptr;
-  decltype(&cuptiActivityFlushAll) flush = nullptr;
-  decltype(&cuptiActivityGetNextRecord) next_record = nullptr;
-  decltype(&cuptiActivityGetNumDroppedRecords) dropped = nullptr;
-  decltype(&cuptiGetContextId) context_id = nullptr;
-  decltype(&cuptiGetStreamIdEx) stream_id = nullptr;
-  decltype(&cuptiGetTimestamp) timestamp = nullptr;
-  decltype(&cuptiGetResultString) result_string = nullptr;
-};
-
 // Driver functions, from the process's libcuda.
 struct Driver {
   decltype(&cuDriverGetVersion) version = nullptr;
@@ -127,47 +68,6 @@ template <typename Function>
 bool find(void* library, const char* name, Function& function) {
   function = reinterpret_cast<Function>(dlsym(library, name));
   return function != nullptr;
-}
-
-// A context that was used while recording.
-struct Context {
-  CUcontext handle;
-  std::uint32_t default_stream;  // CUPTI's id of the context's legacy default stream.
-};
-
-struct State {
-  std::mutex mutex;  // Locked before CUPTI is turned on or off; never locked in its callbacks.
-  Cupti cupti;
-  bool cupti_found = false;
-  CUpti_SubscriberHandle subscriber = nullptr;
-  pid_t process = 0;  // The process that subscribed.
-  bool gave_way = false;
-  std::string missing;        // A sentence that gives the reason; empty: nothing is missing.
-  std::uint32_t told_in = 0;  // The recording that contains it.
-
-  // Locked in callbacks. Nothing is called while it is locked.
-  std::mutex contexts_mutex;
-  std::unordered_map<std::uint32_t, Context> contexts;  // By CUPTI's id.
-  RecordStore records;
-  std::atomic<std::uint64_t> dropped{0};
-
-  // For forks: in the order in which a thread takes the locks.
-  void lock() {
-    mutex.lock();
-    records.lock();
-    contexts_mutex.lock();
-  }
-  void unlock() {
-    contexts_mutex.unlock();
-    records.unlock();
-    mutex.unlock();
-  }
-};
-
-State& state() {
-  // Never destroyed, because CUPTI's own thread may run until the process ends.
-  static auto* const state = new State;
-  return *state;
 }
 
 // Reporting of missing activity.
@@ -334,141 +234,6 @@ void CUPTIAPI on_call(void* /*user*/, CUpti_CallbackDomain domain, CUpti_Callbac
               reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)), call.correlationId);
 }
 
-// Recording of device activity.
-
-// The functions below write to a JsonText or a JsonFingerprint.
-
-template <typename Out>
-void put(Out& out, const char* key, std::int64_t value) {
-  out.key(key);
-  out.number(value);
-}
-
-template <typename Out>
-void put(Out& out, const char* key, std::int64_t x, std::int64_t y, std::int64_t z) {
-  out.key(key);
-  out.open('[');
-  for (const std::int64_t value : {x, y, z}) out.number(value);
-  out.close(']');
-}
-
-template <typename Out>
-void put_kind(Out& out, const char* kind) {
-  out.key("kind");
-  out.string(kind);
-}
-
-std::int64_t stream_number(std::uint32_t context, std::uint32_t stream) {
-  const std::lock_guard lock(state().contexts_mutex);
-  const auto found = state().contexts.find(context);
-  return found != state().contexts.end() && found->second.default_stream == stream ? 0 : stream;
-}
-
-// Writes the location, which all activities have. The first device is omitted.
-template <typename Out, typename Activity>
-void put_place(Out& out, const Activity& activity) {
-  put(out, "stream", stream_number(activity.contextId, activity.streamId));
-  if (activity.deviceId != 0) put(out, "device", activity.deviceId);
-}
-
-template <typename Out>
-void describe(Out& out, const KernelRecord& kernel) {
-  put_kind(out, "kernel");
-  out.key("kernel");
-  out.string(kernel.name == nullptr ? "?" : kernel.name);
-  put(out, "grid", kernel.gridX, kernel.gridY, kernel.gridZ);
-  put(out, "block", kernel.blockX, kernel.blockY, kernel.blockZ);
-  if (kernel.clusterX > 1 || kernel.clusterY > 1 || kernel.clusterZ > 1)
-    put(out, "cluster", kernel.clusterX, kernel.clusterY, kernel.clusterZ);
-  put(out, "shared_memory", kernel.dynamicSharedMemory);
-  put(out, "static_shared_memory", kernel.staticSharedMemory);
-  put(out, "registers", kernel.registersPerThread);
-  put(out, "local_memory", kernel.localMemoryPerThread);
-  put_place(out, kernel);
-}
-
-const char* direction_of(std::uint8_t kind) {
-  switch (kind) {
-    case CUPTI_ACTIVITY_MEMCPY_KIND_HTOD:
-    case CUPTI_ACTIVITY_MEMCPY_KIND_HTOA:
-      return "host to device";
-    case CUPTI_ACTIVITY_MEMCPY_KIND_DTOH:
-    case CUPTI_ACTIVITY_MEMCPY_KIND_ATOH:
-      return "device to host";
-    case CUPTI_ACTIVITY_MEMCPY_KIND_HTOH:
-      return "host to host";
-    case CUPTI_ACTIVITY_MEMCPY_KIND_UNKNOWN:
-      return "unknown";
-    default:  // Arrays are on the device; PTOP is between devices.
-      return "device to device";
-  }
-}
-
-template <typename Out, typename Copy>
-void describe_copy(Out& out, const Copy& copy) {
-  put_kind(out, "copy");
-  put(out, "bytes", static_cast<std::int64_t>(copy.bytes));
-  out.key("direction");
-  out.name(std::uint8_t{copy.copyKind}, direction_of);
-  put_place(out, copy);
-}
-template <typename Out>
-void describe(Out& out, const CopyRecord& copy) {
-  describe_copy(out, copy);
-}
-template <typename Out>
-void describe(Out& out, const PeerCopyRecord& copy) {
-  describe_copy(out, copy);
-}
-
-template <typename Out>
-void describe(Out& out, const FillRecord& fill) {
-  put_kind(out, "fill");
-  put(out, "bytes", static_cast<std::int64_t>(fill.bytes));
-  put_place(out, fill);
-}
-
-/// Returns the id of the record that describes the activity, or 0 if there is no room for another.
-template <typename Activity>
-std::uint32_t record_of(const Activity& activity, std::uint32_t recording) {
-  Fingerprint fingerprint;
-  JsonFingerprint out(fingerprint);
-  describe(out, activity);
-  const auto record = state().records.record_of(recording, fingerprint, [&] {
-    JsonText json;
-    json.open('{');
-    describe(json, activity);
-    json.close('}');
-    return json.text();
-  });
-  return record.id;
-}
-
-template <typename Activity>
-void note(const CUpti_Activity& record) {
-  const std::uint32_t recording = agent.recording();
-  if (recording == 0) return;
-  // The activity structs are packed, so the fields are read from a copy.
-  Activity activity;
-  std::memcpy(&activity, &record, sizeof activity);
-  std::uint32_t id = 0;
-  try {
-    id = record_of(activity, recording);
-  } catch (...) {
-    id = 0;  // Out of memory: it is still counted.
-  }
-  // CUPTI: "If both the start and end timestamps are 0, then timestamp information could not be
-  // collected."
-  const std::uint64_t start = activity.start;
-  const std::uint64_t end = activity.end;
-  std::uint64_t now = 0;
-  const bool timed = start != 0 && state().cupti.timestamp(&now) == CUPTI_SUCCESS && now > start;
-  const auto packed = optrace::recording::pack_activity({.call = activity.correlationId,
-                                                         .duration = end > start ? end - start : 0,
-                                                         .age = timed ? now - start : 0});
-  Pause::note(optrace::recording::kDeviceActivity, id, packed.stack_pointer, packed.return_address);
-}
-
 void CUPTIAPI give_buffer(std::uint8_t** buffer, std::size_t* size, std::size_t* most) {
   // CUPTI: "The alignment of the buffer must be 8 bytes"; malloc returns more. Without memory,
   // CUPTI drops records and counts them.
@@ -483,25 +248,8 @@ void CUPTIAPI take_buffer(CUcontext context, std::uint32_t stream, std::uint8_t*
   const Pause pause;
   const Cupti& cupti = state().cupti;
   CUpti_Activity* record = nullptr;
-  while (valid != 0 && cupti.next_record(buffer, valid, &record) == CUPTI_SUCCESS) {
-    switch (record->kind) {
-      case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
-      case CUPTI_ACTIVITY_KIND_KERNEL:
-        note<KernelRecord>(*record);
-        break;
-      case CUPTI_ACTIVITY_KIND_MEMCPY:
-        note<CopyRecord>(*record);
-        break;
-      case CUPTI_ACTIVITY_KIND_MEMCPY2:
-        note<PeerCopyRecord>(*record);
-        break;
-      case CUPTI_ACTIVITY_KIND_MEMSET:
-        note<FillRecord>(*record);
-        break;
-      default:
-        break;
-    }
-  }
+  while (valid != 0 && cupti.next_record(buffer, valid, &record) == CUPTI_SUCCESS)
+    note_activity(*record);
   std::size_t dropped = 0;
   if (cupti.dropped(context, stream, &dropped) == CUPTI_SUCCESS) state().dropped += dropped;
   std::free(buffer);

@@ -56,9 +56,11 @@ BuildDescription activity_agent_description(const std::vector<std::filesystem::p
                                                lacking_headers(found.missing, torch, cuda));
   };
   build.contents = [headers, found, sources = build.sources](const auto&) {
-    const auto source = sources / "gpu/activity/device_activity.cpp";
+    const auto folder = sources / "gpu/activity";
     return BuildContents{.includes = headers.arguments(found.folders),
-                         .libraries = {{.name = "liboptrace_activity.so", .sources = {source}}},
+                         .libraries = {{.name = "liboptrace_activity.so",
+                                        .sources = {folder / "device_activity.cpp",
+                                                    folder / "activity_records.cpp"}}},
                          .linked_with = {"-ldl"}};
   };
   return build;
