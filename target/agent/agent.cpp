@@ -9,7 +9,7 @@
 
 #include "target/agent/callers/callers.h"
 #include "target/agent/callers/frame_modules.h"
-#include "target/agent/probes/placed_plan.h"
+#include "target/agent/placed_plans.h"
 #include "target/agent/probes/return_probes.h"
 #include "target/agent/probes/text_patch.h"
 #include "target/agent/probes/trap_handler.h"
@@ -21,12 +21,12 @@
 #include "target/agent/process/threads.h"
 #include "target/agent/python/python_events.h"
 #include "target/agent/python/why_not_variables.h"
+#include "target/agent/recording.h"
 #include "target/agent/recording/event_buffer.h"
 #include "target/agent/recording/module_sections.h"
 #include "target/agent/recording/op_record_store.h"
 #include "target/agent/recording/python_calls.h"
 #include "target/agent/recording/reader_requests.h"
-#include "target/agent/recording/recording.h"
 #include "target/agent/recording/region.h"
 #include "target/interface/recorder.h"
 

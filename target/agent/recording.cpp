@@ -1,4 +1,4 @@
-#include "target/agent/recording/recording.h"
+#include "target/agent/recording.h"
 
 #include <cstring>
 #include <ctime>
@@ -8,7 +8,7 @@
 
 #include "target/agent/callers/callers.h"
 #include "target/agent/callers/initial_stack.h"
-#include "target/agent/probes/placed_plan.h"
+#include "target/agent/placed_plans.h"
 #include "target/agent/process/system_calls.h"
 #include "target/agent/python/python_events.h"
 #include "target/agent/recording/event_buffer.h"

@@ -1,4 +1,4 @@
-#include "target/agent/probes/placed_plan.h"
+#include "target/agent/placed_plans.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 
 #include "target/agent/callers/callers.h"
+#include "target/agent/probes/placed_plan.h"
 #include "target/agent/probes/return_probes.h"
 #include "target/agent/probes/trap_handler.h"
 #include "target/agent/probes/trap_table.h"
