@@ -385,15 +385,15 @@ std::vector<std::string> InProcessTracer::ops() const {
   return state_->round->collector->ops();
 }
 
-Trace InProcessTracer::take(nlohmann::json meta) {
+Trace InProcessTracer::take(TraceMeta meta) {
   State& state = *state_;
-  for (const std::string& warning : state.round->warnings) meta["warnings"].push_back(warning);
-  if (!state.round->python_frames) note_shortfall(meta, "python_frames_off");
-  if (state.round->forked) meta["untraced_children"] = true;
+  meta.warnings = state.round->warnings;
+  if (!state.round->python_frames) ++meta.shortfalls["python_frames_off"];
+  if (state.round->forked) meta.untraced_children = true;
   optrace_agent_counters counters{};
   when_free([&] { return state.agent->read_counters(&counters); });
-  meta["probes"] = {{"mode", counters.jumps != 0 ? "jump" : "int3"}};
-  Trace trace = state.round->collector->take(checked_meta(std::move(meta)));
+  meta.probes.mode = counters.jumps != 0 ? "jump" : "int3";
+  Trace trace = state.round->collector->take(std::move(meta));
   keep_names_that_occur(trace);
   abandon();
   return trace;

@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "platform/exported.h"
 #include "target/build/built_for_torch.h"
 #include "tracer/collect/collector.h"
@@ -63,7 +61,7 @@ class OPTRACE_EXPORTED InProcessTracer {
   std::vector<std::string> ops() const;
 
   /// Returns the trace and removes the probes. `meta` as in Trace.
-  Trace take(nlohmann::json meta);
+  Trace take(TraceMeta meta);
 
   /// Discards the recording and removes the probes. Does nothing if there is no recording.
   void abandon() noexcept;

@@ -21,6 +21,8 @@
 #include "python/recorded_trace.h"
 #include "pytorch/functions/layers.h"
 #include "report/json/detail_json.h"
+#include "tracer/connection/target_description.h"
+#include "tracer/trace/trace_meta_json.h"
 
 namespace optrace {
 namespace {
@@ -73,13 +75,9 @@ class PythonTrace {
     const CurrentTorch torch{described["folder"].cast<std::string>(),
                              described["interpreter"].cast<std::string>(),
                              described["cuda"].cast<bool>()};
-    meta_ = to_json_value(described["meta"]);
-    meta_["device"] = torch.cuda ? "cuda" : "cpu";
-    meta_["op"] = "";
-    meta_["call"] = "optrace.trace() at " + helper.attr("place")().cast<std::string>();
-    meta_["inputs"] = nlohmann::json::array();
-    meta_["backward"] = false;
-    meta_["warnings"] = nlohmann::json::array();
+    meta_ = checked_torch(to_json_value(described["meta"]));
+    meta_.device = torch.cuda ? "cuda" : "cpu";
+    meta_.call = "optrace.trace() at " + helper.attr("place")().cast<std::string>();
     {
       const py::gil_scoped_release released;
       // While something is compiled, the program's signal handlers run and may raise, as Ctrl-C
@@ -127,9 +125,8 @@ class PythonTrace {
         const py::gil_scoped_release released;
         tracer.finish();
       }
-      const nlohmann::json tables = to_json_value(helper.attr("tables")(tracer.ops()));
-      meta_.update(tables);
-      meta_["process"] = {{"id", process_}};
+      read_tables(to_json_value(helper.attr("tables")(tracer.ops())), meta_);
+      meta_.process.id = static_cast<std::uint64_t>(process_);
       recorded_ = std::make_unique<RecordedTrace>(tracer.take(std::move(meta_)));
     } catch (...) {
       tracer.abandon();
@@ -156,7 +153,7 @@ class PythonTrace {
 
  private:
   InProcessOptions options_;
-  nlohmann::json meta_;
+  TraceMeta meta_;
   bool loaded_ = false;
   bool running_ = false;
   unsigned long thread_ = 0;

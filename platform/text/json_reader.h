@@ -43,6 +43,12 @@ inline nlohmann::json read_json(std::string_view text, std::size_t deepest = kMa
   return nlohmann::json::parse(text.begin(), text.end(), nullptr, false);
 }
 
+/// Same as read_json(), for a list: returns an empty one if the text is none.
+inline nlohmann::json read_json_list(std::string_view text) {
+  nlohmann::json list = read_json(text);
+  return list.is_array() ? list : nlohmann::json::array();
+}
+
 /// Same as read_json(), for readers that report errors: throws nlohmann::json::exception if the
 /// text is malformed or nested too deep.
 inline nlohmann::json read_json_or_throw(std::string_view text) {

@@ -10,7 +10,6 @@
 #include <set>
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include "lookup/locate/locate.h"
 #include "lookup/locate/op_spelling.h"
@@ -18,7 +17,6 @@
 #include "platform/error.h"
 #include "platform/text/ascii_text.h"
 #include "platform/text/glob.h"
-#include "platform/text/json_fields.h"
 #include "pytorch/functions/generated_names.h"
 #include "pytorch/functions/layers.h"
 #include "pytorch/functions/probed_functions.h"
@@ -336,7 +334,7 @@ std::string KnownNames::why_untold(std::string_view asked, const PythonName& nam
 
 bool KnownNames::is_made_by_call(const PythonName& function) const {
   for (const Trace& trace : traces_) {
-    const std::string folder = text_at(trace.meta, "torch_folder");
+    const std::string& folder = trace.meta.torch_folder;
     if (folder.empty()) continue;
     std::ifstream source(std::filesystem::path(folder).parent_path() / function.location.file);
     std::string line;
@@ -401,10 +399,8 @@ Knowledge KnownNames::find_knowledge(std::string_view pattern) const {
 
 Knowledge KnownNames::knowledge_of_ops(std::string_view pattern) const {
   for (const Trace& trace : traces_)
-    if (trace.meta.is_object() && trace.meta.contains("op_names"))
-      for (const nlohmann::json& name : trace.meta["op_names"])
-        if (name.is_string() && names_op(pattern, name.get_ref<const std::string&>()))
-          return Knowledge::recorded;
+    for (const auto& [step, name] : trace.meta.op_names)
+      if (names_op(pattern, name)) return Knowledge::recorded;
   if (index_ == nullptr) return Knowledge::none;
   for (const OpEntry& op : ops())
     if (names_op(pattern, op.name)) return Knowledge::recorded;
@@ -461,7 +457,7 @@ Knowledge KnownNames::knowledge_of_functions(std::string_view wanted) const {
   };
   if (best == Knowledge::recorded || best == Knowledge::unshown)
     for (const Trace& trace : traces_)
-      if (const std::string folder = text_at(trace.meta, "torch_folder");
+      if (const std::string& folder = trace.meta.torch_folder;
           !folder.empty() && library_of(pattern).empty() && !names_device_kernel(pattern, words) &&
           !WheelSymbols(std::filesystem::path(folder) / "lib").any_with(longest, has_probe))
         return Knowledge::unrecorded;

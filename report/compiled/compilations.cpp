@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "indexer/store/source_link.h"
-#include "platform/text/json_fields.h"
+#include "platform/text/json_reader.h"
 #include "report/json/read_compilation_json.h"
 
 namespace optrace {
@@ -40,11 +40,13 @@ bool has_file(const CompiledGraph& graph, std::string_view file) {
 
 }  // namespace
 
-std::vector<Compilation> describe_compilations(const Json& meta, const GeneratedCode& generated) {
+std::vector<Compilation> describe_compilations(const TraceMeta& meta,
+                                               const GeneratedCode& generated) {
   std::vector<Compilation> compilations;
-  const std::string torch_folder = text_at(meta, "torch_folder");
-  const auto shorten = [&](std::string& file) { file = relative_to_torch(file, torch_folder); };
-  for (const Json& recorded : list_at(meta, "compilations")) {
+  const auto shorten = [&](std::string& file) {
+    file = relative_to_torch(file, meta.torch_folder);
+  };
+  for (const Json& recorded : read_json_list(meta.compilations)) {
     if (!recorded.is_object()) continue;
     Compilation& one = compilations.emplace_back(compilation_of(recorded));
     shorten(one.file);

@@ -5,17 +5,16 @@
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "report/compiled/generated_code.h"
 #include "report/model/compilation.h"
+#include "tracer/trace/trace_meta.h"
 
 namespace optrace {
 
 /// Returns what torch.compile compiled, from the metadata of a trace. Paths below torch's folder
 /// are relative to it, as those of frames are. `generated` is the code that Inductor generated for
 /// it.
-std::vector<Compilation> describe_compilations(const nlohmann::json& meta,
+std::vector<Compilation> describe_compilations(const TraceMeta& meta,
                                                const GeneratedCode& generated);
 
 /// A call in the program.

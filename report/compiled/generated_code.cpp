@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "platform/text/json_fields.h"
+#include "platform/text/json_reader.h"
 
 namespace optrace {
 namespace {
@@ -46,8 +47,8 @@ std::string stem_of(const std::string& path) {
 
 }  // namespace
 
-GeneratedCode::GeneratedCode(const Json& meta) {
-  for (const Json& generated : list_at(meta, "generated_code")) {
+GeneratedCode::GeneratedCode(const TraceMeta& meta) {
+  for (const Json& generated : read_json_list(meta.generated_code)) {
     File file;
     for (const Json& kernel : list_at(generated, "kernels")) {
       const std::string name = text_at(kernel, "name");

@@ -9,9 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "report/model/compilation.h"
+#include "tracer/trace/trace_meta.h"
 
 namespace optrace {
 
@@ -19,7 +18,7 @@ namespace optrace {
 /// (`generated_code`, docs/trace-format.md), which is untrusted: invalid entries are skipped.
 class GeneratedCode {
  public:
-  explicit GeneratedCode(const nlohmann::json& meta);
+  explicit GeneratedCode(const TraceMeta& meta);
 
   bool empty() const { return libraries_.empty() && files_.empty(); }
 

@@ -6,6 +6,7 @@
 
 #include "indexer/store/source_link.h"
 #include "platform/text/json_fields.h"
+#include "platform/text/json_reader.h"
 #include "report/json/read_detail_json.h"
 
 namespace optrace {
@@ -17,14 +18,13 @@ bool TritonKernel::is_tuned() const {
                              [](const TritonConfiguration& one) { return one.chosen.has_value(); });
 }
 
-TritonKernels::TritonKernels(const Json& meta) {
-  const std::string torch_folder = text_at(meta, "torch_folder");
-  for (const Json& object : list_at(meta, "triton_kernels")) {
+TritonKernels::TritonKernels(const TraceMeta& meta) {
+  for (const Json& object : read_json_list(meta.triton_kernels)) {
     const std::string name = text_at(object, "name");
     if (name.empty()) continue;
     const auto [place, added] = kernels_.try_emplace({text_at(object, "generated_file"), name});
     TritonKernel& kernel = place->second;
-    std::string file = relative_to_torch(text_at(object, "file"), torch_folder);
+    std::string file = relative_to_torch(text_at(object, "file"), meta.torch_folder);
     const std::uint64_t line = count_at(object, "line");
     if (added && line != 0 && line <= std::numeric_limits<std::uint32_t>::max()) {
       kernel.file = std::move(file);

@@ -6,9 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "report/model/detail.h"
+#include "tracer/trace/trace_meta.h"
 
 namespace optrace {
 
@@ -26,7 +25,7 @@ struct TritonKernel {
 /// docs/trace-format.md), which is untrusted: invalid entries are skipped.
 class TritonKernels {
  public:
-  explicit TritonKernels(const nlohmann::json& meta);
+  explicit TritonKernels(const TraceMeta& meta);
 
   bool empty() const { return kernels_.empty(); }
 

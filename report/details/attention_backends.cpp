@@ -9,6 +9,7 @@
 #include <fmt/core.h>
 
 #include "platform/text/json_fields.h"
+#include "platform/text/json_reader.h"
 #include "pytorch/symbols/symbol_name.h"
 #include "pytorch/values/values_json.h"
 #include "report/model/op_call.h"
@@ -113,8 +114,8 @@ std::string refusal_text(const AttentionRefusal& refusal) {
 
 }  // namespace
 
-void note_attention_backends(Report& report, const Json& meta, const Index* index) {
-  const Json& calls = list_at(meta, "attention");
+void note_attention_backends(Report& report, const TraceMeta& meta, const Index* index) {
+  const Json calls = read_json_list(meta.attention);
   if (calls.empty()) return;
   // The inputs of a call, and its backends.
   std::vector<std::pair<const Json*, std::vector<AttentionBackend>>> known;

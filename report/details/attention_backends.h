@@ -3,8 +3,6 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "indexer/store/index_store.h"
 #include "report/model/report.h"
 
@@ -15,7 +13,7 @@ namespace optrace {
 /// PyTorch's messages. They are in the trace's metadata (`attention`, docs/trace-format.md), which
 /// is untrusted: invalid entries are skipped. `index` gives the names of the checks; it is null if
 /// the lines of the trace's torch are not known exactly.
-void note_attention_backends(Report& report, const nlohmann::json& meta, const Index* index);
+void note_attention_backends(Report& report, const TraceMeta& meta, const Index* index);
 
 /// Returns a line for each backend:
 ///

@@ -216,7 +216,7 @@ struct CallRecord {
 
 struct DispatchDetails::State {
   explicit State(const Trace& given) : trace(given), names(record(0)), tensors(given) {
-    torch_folder = text_at(trace.meta, "torch_folder");
+    torch_folder = trace.meta.torch_folder;
   }
 
   Json record(std::uint32_t number) const {
@@ -321,19 +321,17 @@ struct DispatchDetails::State {
     const auto known = tables.find(op);
     if (known != tables.end()) return known->second;
     std::string text;
-    if (const Json* const all = member(trace.meta, "dispatch_tables"); all != nullptr)
-      if (const Json* const found = member(*all, std::string(op).c_str());
-          found != nullptr && found->is_string())
-        text = found->get<std::string>();
+    if (const auto& all = trace.meta.dispatch_tables)
+      if (const auto found = all->find(std::string(op)); found != all->end()) text = found->second;
     return tables.emplace(op, read_table(text)).first->second;
   }
 
   bool takes_a_stack(std::string_view op, const TableEntry& entry) const {
-    const Json* const all = member(trace.meta, "boxed_kernels");
-    if (all == nullptr) return false;
-    const Json* const boxed = member(*all, std::string(op).c_str());
-    return boxed != nullptr && boxed->is_array() &&
-           std::ranges::any_of(*boxed, [&](const Json& where) { return where == entry.where; });
+    const auto& all = trace.meta.boxed_kernels;
+    if (!all) return false;
+    const auto boxed = all->find(std::string(op));
+    return boxed != all->end() &&
+           std::ranges::find(boxed->second, entry.where) != boxed->second.end();
   }
 
   // Adds the dispatcher's choice for a key set. A redispatch uses the first key: fallthrough keys

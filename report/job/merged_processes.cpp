@@ -14,6 +14,7 @@
 #include "platform/error.h"
 #include "platform/text/json_fields.h"
 #include "platform/text/json_members.h"
+#include "platform/text/json_reader.h"
 
 namespace optrace {
 namespace {
@@ -47,18 +48,12 @@ const Json& required_list(const Json& object, const char* key) {
   return *found;
 }
 
-std::optional<std::uint64_t> optional_number(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_number_unsigned()) return std::nullopt;
-  return found->get<std::uint64_t>();
-}
-
 MergedProcess read_process(const Json& value) {
   if (!value.is_object()) refuse("a process is not an object");
   MergedProcess process;
-  process.rank = optional_number(value, "rank");
-  process.id = optional_number(value, "id");
-  process.threads = optional_number(value, "threads").value_or(0);
+  process.rank = number_at(value, "rank");
+  process.id = number_at(value, "id");
+  process.threads = number_at(value, "threads").value_or(0);
   const std::string digest = text_at(value, "digest");
   const char* const end = digest.data() + digest.size();
   const auto read = std::from_chars(digest.data(), end, process.digest, 16);
@@ -140,9 +135,8 @@ bool comes_before(const MergedProcess& left, const MergedProcess& right) {
 
 MergedProcess process_of(const Trace& trace) {
   MergedProcess process;
-  const Json& described = object_at(trace.meta, "process");
-  process.rank = optional_number(described, "rank");
-  process.id = optional_number(described, "id");
+  process.rank = trace.meta.process.rank;
+  process.id = trace.meta.process.id;
   std::array<std::uint64_t, 1024> contents;
   std::size_t filled = 0;
   const auto digest = [&](std::uint64_t value) {
@@ -166,8 +160,8 @@ MergedProcess process_of(const Trace& trace) {
 }
 
 std::optional<MergedProcesses> read_merged_processes(const Trace& trace) {
-  if (!trace.meta.is_object() || !trace.meta.contains("merged")) return std::nullopt;
-  const Json& stored = trace.meta["merged"];
+  if (trace.meta.merged.empty()) return std::nullopt;
+  const Json stored = read_json(trace.meta.merged);
   if (!stored.is_object()) refuse("'merged' is not an object");
   MergedProcesses merged;
   const Json& processes = required_list(stored, "processes");
@@ -204,7 +198,7 @@ std::optional<MergedProcesses> read_merged_processes(const Trace& trace) {
   return merged;
 }
 
-nlohmann::json merged_processes_json(MergedProcesses& merged, const std::vector<TracePath>& paths) {
+std::string merged_processes_json(MergedProcesses& merged, const std::vector<TracePath>& paths) {
   Json processes = Json::array();
   for (const MergedProcess& process : merged.processes)
     processes.push_back({{"rank", value_or_null(process.rank)},
@@ -240,9 +234,10 @@ nlohmann::json merged_processes_json(MergedProcesses& merged, const std::vector<
     uneven.push_back(i);
     uneven.push_back(place->second);
   }
-  return {{"processes", std::move(processes)},
-          {"patterns", std::move(patterns)},
-          {"paths", std::move(uneven)}};
+  return Json{{"processes", std::move(processes)},
+              {"patterns", std::move(patterns)},
+              {"paths", std::move(uneven)}}
+      .dump();
 }
 
 }  // namespace optrace

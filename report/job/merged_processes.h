@@ -2,9 +2,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "report/job/call_patterns.h"
 #include "tracer/trace/trace.h"
@@ -22,7 +21,7 @@ struct MergedProcess {
 bool comes_before(const MergedProcess& left, const MergedProcess& right);
 
 /// The processes of a merged trace, and which of them took which paths how often: metadata of the
-/// trace, key "merged" (docs/trace-format.md).
+/// trace, key `merged` (docs/trace-format.md).
 struct MergedProcesses {
   std::vector<MergedProcess> processes;  ///< Ordered by comes_before().
   CallPatterns patterns;
@@ -38,6 +37,6 @@ MergedProcess process_of(const Trace& trace);
 std::optional<MergedProcesses> read_merged_processes(const Trace& trace);
 
 /// Returns the metadata that read_merged_processes() reads.
-nlohmann::json merged_processes_json(MergedProcesses& merged, const std::vector<TracePath>& paths);
+std::string merged_processes_json(MergedProcesses& merged, const std::vector<TracePath>& paths);
 
 }  // namespace optrace

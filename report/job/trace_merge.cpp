@@ -1,7 +1,6 @@
 #include "report/job/trace_merge.h"
 
 #include <algorithm>
-#include <array>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +22,7 @@
 #include <xxhash.h>
 
 #include "platform/error.h"
-#include "platform/text/json_fields.h"
+#include "platform/text/json_members.h"
 #include "report/details/dispatch_detail.h"
 #include "report/job/call_patterns.h"
 #include "report/job/merged_processes.h"
@@ -142,71 +141,59 @@ class MergedMeta {
   /// `is_first` is true if the trace has the first process so far. `is_merged` is true if the trace
   /// is a merged one.
   void add(const Trace& trace, bool is_first, bool is_merged) {
-    const Json& meta = trace.meta;
-    for (const char* const key : kTables) unite(tables_[key], object_at(meta, key));
-    if (const Json warnings = value_at(meta, "warnings"); warnings.is_array())
-      for (const Json& warning : warnings)
-        if (warning.is_string()) warnings_.insert(warning.get<std::string>());
-    const Json& probes = object_at(meta, "probes");
-    placed_ += count_at(probes, "placed");
-    failed_ += count_at(probes, "failed");
-    for (const auto& [kind, count] : object_at(meta, "shortfalls").items())
-      if (count.is_number_unsigned()) shortfalls_[kind] += count.get<std::uint64_t>();
+    const TraceMeta& meta = trace.meta;
+    unite(op_names_, meta.op_names);
+    if (meta.dispatch_tables) unite(dispatch_tables_, *meta.dispatch_tables);
+    if (meta.boxed_kernels) unite(boxed_kernels_, *meta.boxed_kernels);
+    warnings_.insert(meta.warnings.begin(), meta.warnings.end());
+    placed_ += meta.probes.placed.value_or(0);
+    failed_ += meta.probes.failed.value_or(0);
+    for (const auto& [kind, count] : meta.shortfalls) shortfalls_[kind] += count;
     if (!is_merged) {
-      for (const char* const kind : kFlags)
-        if (meta.is_object() && meta.contains(kind)) ++shortfalls_[kind];
+      if (meta.untraced_children) ++shortfalls_["untraced_children"];
+      if (meta.exit_status) ++shortfalls_["exit_status"];
       if (trace.op_records.empty() || trace.op_records[0].empty())
         ++shortfalls_["op_records_missing"];
     }
     if (is_first) first_ = meta;
   }
 
-  Json take() {
-    Json meta = first_.is_object() ? std::move(first_) : Json::object();
-    for (const char* const key :
-         {"process", "recording", "other_traces", "merged", "shortfalls", "warnings"})
-      meta.erase(key);
-    for (const char* const kind : kFlags) meta.erase(kind);
-    for (auto& [key, table] : tables_) {
-      meta.erase(key);
-      if (!table.empty()) meta[key] = std::move(table);
+  /// Returns the metadata without that of the processes.
+  TraceMeta take() {
+    TraceMeta meta = std::move(first_);
+    meta.process = {};
+    meta.recording.reset();
+    meta.other_traces.clear();
+    meta.untraced_children = false;
+    meta.exit_status.reset();
+    meta.op_names = std::move(op_names_);
+    meta.dispatch_tables.reset();
+    if (!dispatch_tables_.empty()) meta.dispatch_tables = std::move(dispatch_tables_);
+    meta.boxed_kernels.reset();
+    if (!boxed_kernels_.empty()) meta.boxed_kernels = std::move(boxed_kernels_);
+    if (meta.probes != TraceMeta::Probes() || failed_ != 0) {
+      meta.probes.placed = placed_;
+      meta.probes.failed = failed_;
     }
-    if (Json& probes = meta["probes"]; probes.is_object()) {
-      probes["placed"] = placed_;
-      probes["failed"] = failed_;
-    } else if (failed_ != 0) {
-      probes = {{"placed", placed_}, {"failed", failed_}};
-    } else {
-      meta.erase("probes");
-    }
-    if (!warnings_.empty()) meta["warnings"] = warnings_;
-    if (!shortfalls_.empty()) meta["shortfalls"] = shortfalls_;
+    meta.warnings.assign(warnings_.begin(), warnings_.end());
+    meta.shortfalls = std::move(shortfalls_);
     return meta;
   }
 
  private:
-  static constexpr std::array kTables{"op_names", "dispatch_tables", "boxed_kernels"};
-  // Keys that are shortfalls of one process each (report/model/shortfalls.cpp).
-  static constexpr std::array kFlags{"untraced_children", "exit_status"};
-
-  static Json value_at(const Json& object, const char* key) {
-    return object.is_object() ? object.value(key, Json()) : Json();
-  }
-
-  static void unite(Json& table, const Json& more) {
-    if (!table.is_object()) table = Json::object();
-    if (table == more) return;
-    for (const auto& [key, value] : more.items()) {
-      const auto known = table.find(key);
-      if (known == table.end())
-        table[key] = value;
-      else if (*known != value && value.dump() < known->dump())
-        *known = value;
+  /// Of different values for a name, the one is kept whose JSON text is the first.
+  template <typename Value>
+  static void unite(std::map<std::string, Value>& table, const std::map<std::string, Value>& more) {
+    for (const auto& [name, value] : more) {
+      const auto [known, added] = table.try_emplace(name, value);
+      if (!added && known->second != value && Json(value).dump() < Json(known->second).dump())
+        known->second = value;
     }
   }
 
-  Json first_;
-  std::map<std::string, Json> tables_;
+  TraceMeta first_;
+  std::map<std::string, std::string> op_names_, dispatch_tables_;
+  std::map<std::string, std::vector<std::string>> boxed_kernels_;
   std::set<std::string> warnings_;
   std::map<std::string, std::uint64_t> shortfalls_;
   std::uint64_t placed_ = 0, failed_ = 0;
@@ -271,7 +258,7 @@ class TraceMerge::State {
     take_contents(trace);
     take_paths(trace, process_places, process_order);
     trace.meta = meta_.take();
-    trace.meta["merged"] = merged_processes_json(taken_, trace.paths);
+    trace.meta.merged = merged_processes_json(taken_, trace.paths);
     trace.statistics = statistics_;
     return trace;
   }
@@ -292,17 +279,17 @@ class TraceMerge::State {
 
   /// Throws Error(usage) if the trace's torch differs from that of the first trace.
   void require_same_torch(const Trace& trace) {
-    const Json torch = object_at(trace.meta, "torch");
+    const TorchBuild& torch = trace.meta.torch;
     const std::string keys = trace.op_records.empty() ? std::string() : trace.op_records[0];
     if (processes_.empty()) torch_ = torch;
-    const bool is_same_torch = text_at(torch, "version") == text_at(torch_, "version") &&
-                               text_at(torch, "git_version") == text_at(torch_, "git_version");
+    const bool is_same_torch =
+        torch.version == torch_.version && torch.git_version == torch_.git_version;
     if (!is_same_torch)
-      throw Error(ExitStatus::usage,
-                  fmt::format("the traces are of different versions of torch: {} and {}",
-                              torch_.value("version", Json()).dump(),
-                              torch.value("version", Json()).dump()),
-                  "Give the traces of one job.");
+      throw Error(
+          ExitStatus::usage,
+          fmt::format("the traces are of different versions of torch: {} and {}",
+                      null_if_empty(torch_.version).dump(), null_if_empty(torch.version).dump()),
+          "Give the traces of one job.");
     if (keys.empty() || keys == kNoKeys) return;
     if (!keys_.empty() && keys != keys_)
       throw Error(ExitStatus::usage,
@@ -866,7 +853,7 @@ class TraceMerge::State {
   static constexpr const char* kNoKeys = "{}";
 
   // Of all traces.
-  Json torch_;
+  TorchBuild torch_;
   std::string keys_;
   MergedMeta meta_;
   CallTreeStatistics statistics_;

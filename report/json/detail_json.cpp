@@ -130,7 +130,7 @@ std::vector<DetailEntry> detail_entries(const Frame& frame) {
 }
 
 std::string device_json(const EmulatedDevice& device) {
-  return write_json(to_json(std::optional(device)));
+  return write_json(to_json(device));
 }
 
 std::string steps_json(const RecordedSteps& steps) {

@@ -69,15 +69,7 @@ Json compilation_json(const Compilation& one) {
 }  // namespace
 
 Json to_json(const std::optional<EmulatedDevice>& device) {
-  if (!device) return nullptr;
-  return {{"arch", device->arch}, {"gpu_model", device->gpu_model}, {"devices", device->devices}};
-}
-
-Json to_json(const TorchBuild& torch) {
-  return {{"version", null_if_empty(torch.version)},
-          {"git_version", null_if_empty(torch.git_version)},
-          {"cuda", null_if_empty(torch.cuda)},
-          {"debug", value_or_null(torch.debug)}};
+  return device ? to_json(*device) : Json();
 }
 
 Json to_json(const std::optional<RecordedSteps>& steps) {

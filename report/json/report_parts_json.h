@@ -9,12 +9,12 @@
 #include <nlohmann/json.hpp>
 
 #include "report/model/report_reader.h"
+#include "tracer/trace/recorded_run_json.h"
 
 namespace optrace {
 
 /// Returns null without a device.
 nlohmann::json to_json(const std::optional<EmulatedDevice>& device);
-nlohmann::json to_json(const TorchBuild& torch);
 nlohmann::json to_json(const std::optional<RecordedSteps>& steps);
 nlohmann::json to_json(const std::vector<ReportProcess>& processes);
 nlohmann::json to_json(const std::vector<Compilation>& compilations);

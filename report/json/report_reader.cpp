@@ -9,7 +9,7 @@
 #include "platform/text/json_reader.h"
 #include "report/json/read_compilation_json.h"
 #include "report/json/read_detail_json.h"
-#include "report/json/read_recording_json.h"
+#include "tracer/trace/recorded_run_json.h"
 
 namespace optrace {
 namespace {

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <string_view>
 
-#include "platform/text/json_fields.h"
 #include "pytorch/symbols/symbol_name.h"
 
 namespace optrace {
@@ -26,9 +25,8 @@ std::string relative_to_checkout(std::string_view file) {
 
 DebugLines::DebugLines(const Trace& trace)
     : trace_(trace),
-      torch_folder_(text_at(trace.meta, "torch_folder")),
-      links_(text_at(object_at(trace.meta, "torch"), "git_version"),
-             text_at(object_at(trace.meta, "torch"), "version")) {}
+      torch_folder_(trace.meta.torch_folder),
+      links_(trace.meta.torch.git_version, trace.meta.torch.version) {}
 
 DebugInfo* DebugLines::info_of(std::uint32_t function) {
   const std::uint32_t module = trace_.functions[function].module;

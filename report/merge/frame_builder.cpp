@@ -11,10 +11,8 @@
 #include <utility>
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include "platform/chunked_vector.h"
-#include "platform/text/json_fields.h"
 #include "pytorch/functions/dispatcher_steps.h"
 #include "pytorch/functions/generated_names.h"
 #include "pytorch/functions/layers.h"
@@ -56,7 +54,7 @@ class FrameBuilder {
         times_(from.times),
         processes_(from.processes),
         paths_(paths),
-        torch_folder_(text_at(trace_.meta, "torch_folder")),
+        torch_folder_(trace_.meta.torch_folder),
         dispatch_(trace_),
         call_lines_(call_lines_of(index_)),
         library_calls_(trace_, functions_, from.calls, call_lines_ ? &*call_lines_ : nullptr,

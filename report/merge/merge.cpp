@@ -8,11 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "indexer/store/source_link.h"
 #include "platform/error.h"
-#include "platform/text/json_fields.h"
 #include "report/compiled/compilations.h"
 #include "report/compiled/compiler_frames.h"
 #include "report/compiled/triton_kernels.h"
@@ -24,7 +21,6 @@
 #include "report/merge/frame_builder.h"
 #include "report/merge/frame_processes.h"
 #include "report/merge/path_selection.h"
-#include "report/merge/recording_json.h"
 #include "report/merge/report_path.h"
 #include "report/merge/timeline.h"
 #include "report/merge/traced_functions.h"
@@ -33,15 +29,38 @@
 namespace optrace {
 namespace {
 
+Recording recording_of(const TraceMeta& meta) {
+  Recording recording;
+  recording.op = meta.op;
+  recording.call = meta.call;
+  recording.inputs = meta.inputs;
+  recording.options = meta.options;
+  recording.backward = meta.backward;
+  recording.python = meta.python;
+  recording.interpreter = meta.interpreter;
+  recording.interpreter_from = meta.interpreter_from;
+  recording.torch_folder = meta.torch_folder;
+  if (meta.recording) {
+    recording.duration = meta.recording->duration_ns;
+    recording.events = meta.recording->events;
+    recording.command_cpu = meta.recording->command_cpu_ns;
+  }
+  recording.has_selection = !meta.selection.everything();
+  recording.exit_status = meta.exit_status.value_or(0);
+  recording.process = meta.process;
+  recording.warnings = meta.warnings;
+  return recording;
+}
+
 // Returns the report without its frames.
 Report describe_recording(const Trace& trace) {
   Report report;
   report.recording = recording_of(trace.meta);
-  report.torch = torch_build_in(trace.meta);
-  report.device = text_at(trace.meta, "device");
-  if (report.device != "cuda") report.device = "cpu";
-  report.dry_run = emulated_device_in(trace.meta);
-  report.steps = recorded_steps_in(trace.meta);
+  report.torch = trace.meta.torch;
+  report.device = trace.meta.device == "cuda" ? "cuda" : "cpu";
+  if (trace.meta.dry_run && !trace.meta.dry_run->device.arch.empty())
+    report.dry_run = trace.meta.dry_run->device;
+  if (trace.meta.steps && trace.meta.steps->first != 0) report.steps = trace.meta.steps;
   for (const ThreadRecord& thread : trace.threads)
     if (thread.id != 0) ++report.threads;
   report.statistics = trace.statistics;
@@ -155,7 +174,7 @@ Report merge(const Trace& trace, const Index* index, const MergeOptions& options
         "Record it again with --timeline, or write this format while recording: `optrace run "
         "--format perfetto -o FILE`.");
   }
-  const CountedTimeline counted = count_timeline(trace, selection_of(trace));
+  const CountedTimeline counted = count_timeline(trace, trace.meta.selection);
   Report report = merge_paths(with_paths_of(counted, trace), index, options, numbers);
   report.timeline = timeline_of(trace, counted, numbers);
   return report;

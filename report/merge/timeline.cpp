@@ -8,9 +8,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
-#include "platform/text/json_fields.h"
 #include "report/merge/recorded_work.h"
 #include "tracer/trace/recording.h"
 
@@ -158,22 +155,13 @@ bool has_timeline(const Trace& trace) {
                              [](const ThreadRecord& thread) { return !thread.events.empty(); });
 }
 
-TraceSelection selection_of(const Trace& trace) {
-  const nlohmann::json& selected = object_at(trace.meta, "selection");
-  return {.ops = text_at(selected, "ops"),
-          .from_module = text_at(selected, "from_module"),
-          .skip = count_at(selected, "skip"),
-          .count = count_at(selected, "count")};
-}
-
 Timeline timeline_of(const Trace& trace, const CountedTimeline& counted,
                      const std::vector<std::uint32_t>& frame_numbers) {
   Timeline timeline;
-  const nlohmann::json& process = object_at(trace.meta, "process");
-  timeline.process =
-      number_at(process, "id").value_or(trace.threads.empty() ? 0 : trace.threads[0].id);
-  timeline.rank = number_at(process, "rank");
-  timeline.start_unix_ns = count_at(trace.meta, "start_unix_ns");
+  const ReportProcess& process = trace.meta.process;
+  timeline.process = process.id.value_or(trace.threads.empty() ? 0 : trace.threads[0].id);
+  timeline.rank = process.rank;
+  timeline.start_unix_ns = trace.meta.start_unix_ns;
   for (std::size_t i = 0; i < trace.threads.size(); ++i) {
     Timeline::Thread& thread = timeline.threads.emplace_back();
     thread.id = trace.threads[i].id;

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "report/model/timeline.h"
-#include "tracer/collect/op_selection.h"
 #include "tracer/collect/timeline_paths.h"
 #include "tracer/trace/trace.h"
 
@@ -12,9 +11,6 @@ namespace optrace {
 
 /// Returns true if the trace contains its calls one by one.
 bool has_timeline(const Trace& trace);
-
-/// Returns the selection with which a trace was recorded.
-TraceSelection selection_of(const Trace& trace);
 
 /// Returns the timeline of a trace. `frame_numbers` has Frame::number for each path of `counted`.
 Timeline timeline_of(const Trace& trace, const CountedTimeline& counted,

@@ -5,9 +5,7 @@
 #include <utility>
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
-#include "platform/text/json_fields.h"
 #include "pytorch/functions/dispatcher_steps.h"
 #include "pytorch/functions/function_roles.h"
 #include "pytorch/symbols/symbol_key.h"
@@ -83,10 +81,8 @@ const GeneratedCode::Kernel* TracedFunctions::generated_kernel(
 
 bool TracedFunctions::is_emulated(const std::optional<std::string>& library) const {
   if (!library) return false;
-  const nlohmann::json& dry_run = object_at(trace_.meta, "dry_run");
-  const auto libraries = dry_run.find("libraries");
-  return libraries != dry_run.end() &&
-         std::find(libraries->begin(), libraries->end(), *library) != libraries->end();
+  const auto& dry_run = trace_.meta.dry_run;
+  return dry_run && std::ranges::find(dry_run->libraries, *library) != dry_run->libraries.end();
 }
 
 std::optional<FrameSource> TracedFunctions::definition_of(const IndexedFunction& function) const {
@@ -114,13 +110,9 @@ std::optional<LineInterval> TracedFunctions::approximation_of(
 }
 
 std::optional<std::string> TracedFunctions::op_of(std::string_view unambiguous_name) const {
-  if (trace_.meta.is_object() && trace_.meta.contains("op_names")) {
-    const nlohmann::json& names = trace_.meta["op_names"];
-    if (names.is_object()) {
-      const auto found = names.find(std::string(unambiguous_name));
-      if (found != names.end() && found->is_string()) return found->get<std::string>();
-    }
-  }
+  const auto& names = trace_.meta.op_names;
+  if (const auto found = names.find(std::string(unambiguous_name)); found != names.end())
+    return found->second;
   if (index_ != nullptr)
     if (const auto entry = index_->find_op(unambiguous_name)) return std::string(entry->name);
   return std::nullopt;

@@ -5,17 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "pytorch/values/values.h"
 #include "report/model/report_reader.h"
+#include "tracer/trace/trace_meta.h"
 
 namespace optrace {
-
-/// An input of the requested op.
-struct CallInput {
-  std::string name;
-  std::optional<Sizes> shape;  ///< Nothing if it is no tensor.
-  std::string dtype;           ///< As PyTorch prints it: `torch.float32`.
-};
 
 /// What was recorded, and how, for the head of a report. What is unknown is empty or 0.
 struct Recording {

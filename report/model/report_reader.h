@@ -15,6 +15,7 @@
 
 #include "report/model/compilation.h"
 #include "report/model/frame.h"
+#include "tracer/trace/recorded_run.h"
 
 namespace optrace {
 
@@ -23,43 +24,6 @@ namespace optrace {
 struct Shortfall {
   std::string kind;
   std::uint64_t count = 1;  ///< In the unit of the kind; 1 if it is not counted.
-};
-
-/// The PyTorch that was traced. What is unknown is empty.
-struct TorchBuild {
-  std::string version;
-  std::string git_version;
-  std::string cuda;           ///< Version of CUDA; empty for a build without it.
-  std::optional<bool> debug;  ///< A debug build.
-
-  auto fields() const { return std::tie(version, git_version, cuda, debug); }
-};
-
-/// The CUDA device that was emulated.
-struct EmulatedDevice {
-  std::string arch;       ///< `sm_90`
-  std::string gpu_model;  ///< The product whose properties it has.
-  std::uint64_t devices = 0;
-
-  auto fields() const { return std::tie(arch, gpu_model, devices); }
-};
-
-/// The steps of a program that were to be recorded.
-struct RecordedSteps {
-  std::uint64_t first = 0;  ///< The program's first one is 1.
-  std::uint64_t count = 0;  ///< 0: all from the first one on.
-  /// The last step that had ended when recording ended.
-  std::optional<std::uint64_t> ended_after;
-
-  auto fields() const { return std::tie(first, count, ended_after); }
-};
-
-/// A process of a report of several.
-struct ReportProcess {
-  std::optional<std::uint64_t> id;
-  std::optional<std::uint64_t> rank;  ///< As assigned by torchrun.
-
-  auto fields() const { return std::tie(id, rank); }
 };
 
 struct WrittenReport {

@@ -5,8 +5,6 @@
 
 #include <fmt/core.h>
 
-#include "platform/text/json_fields.h"
-
 namespace optrace {
 namespace {
 
@@ -15,7 +13,7 @@ constexpr std::string_view kLess =
 constexpr std::string_view kMoreMemory =
     "Trace a part of the program (--ops, --from-module, --count), or with a larger --memory.";
 
-// To add a kind, add a row here and call note_shortfall() where the shortfall is detected.
+// To add a kind, add a row here and count it in TraceMeta::shortfalls where it is detected.
 constexpr auto kKinds = std::to_array<ShortfallKind>({
     {"events_lost", ShortfallEffect::frames, "{} events were lost while recording", kLess,
      "{} events did not fit into the buffer; frames are missing from the tree."},
@@ -74,10 +72,6 @@ std::string with_count(std::string_view text, std::uint64_t count) {
   return fmt::format(fmt::runtime(text), count);
 }
 
-bool says(const nlohmann::json& meta, const char* key) {
-  return meta.is_object() && meta.contains(key);
-}
-
 // Counts the calls of Python functions for which the agent had no room (kMergedFunction in
 // python_events.cpp).
 std::uint64_t calls_without_name(const Trace& trace) {
@@ -102,10 +96,9 @@ std::uint64_t found_in(const Trace& trace, std::string_view kind) {
     return trace.op_records.empty() || trace.op_records[0].empty() ? 1 : 0;
   if (kind == "python_functions_merged") return calls_without_name(trace);
   if (kind == "callers_inferred") return trace.statistics.unprobed_callers;
-  if (kind == "probes_failed")
-    return says(trace.meta, "probes") ? count_at(trace.meta["probes"], "failed") : 0;
-  if (kind == "untraced_children") return says(trace.meta, "untraced_children") ? 1 : 0;
-  if (kind == "exit_status") return says(trace.meta, "exit_status") ? 1 : 0;
+  if (kind == "probes_failed") return trace.meta.probes.failed.value_or(0);
+  if (kind == "untraced_children") return trace.meta.untraced_children ? 1 : 0;
+  if (kind == "exit_status") return trace.meta.exit_status ? 1 : 0;
   return 0;
 }
 
@@ -125,10 +118,8 @@ std::vector<Shortfall> shortfalls_of(const Trace& trace) {
   for (const ShortfallKind& kind : kKinds)
     if (const std::uint64_t count = found_in(trace, kind.kind); count != 0)
       shortfalls.push_back({std::string(kind.kind), count});
-  if (says(trace.meta, "shortfalls") && trace.meta["shortfalls"].is_object())
-    for (const auto& [kind, count] : trace.meta["shortfalls"].items())
-      if (count.is_number_unsigned() && count != 0)
-        add_shortfall(shortfalls, {kind, count.get<std::uint64_t>()});
+  for (const auto& [kind, count] : trace.meta.shortfalls)
+    if (count != 0) add_shortfall(shortfalls, {kind, count});
   std::ranges::stable_sort(shortfalls, {}, [](const Shortfall& one) {
     return std::ranges::find(kKinds, one.kind, &ShortfallKind::kind) - kKinds.begin();
   });

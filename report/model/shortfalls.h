@@ -39,8 +39,8 @@ const ShortfallKind& kind_of(const Shortfall& shortfall);
 /// Returns the sentence with its count filled in.
 std::string sentence_of(const Shortfall& shortfall);
 
-/// Returns all shortfalls of the trace: those that it records (note_shortfall()), and those that
-/// follow from its contents. Sorted in the order of the table.
+/// Returns all shortfalls of the trace: those that it records (TraceMeta::shortfalls), and those
+/// that follow from its contents. Sorted in the order of the table.
 std::vector<Shortfall> shortfalls_of(const Trace& trace);
 
 /// Adds to the entry of the same kind, so that each kind occurs once.

@@ -16,7 +16,6 @@
 #include "platform/process/child_process.h"
 #include "platform/process/interrupt.h"
 #include "platform/process/running_process.h"
-#include "platform/text/json_fields.h"
 #include "present/readable_numbers.h"
 #include "src/doctor/doctor_checks.h"
 #include "tracer/attach/attach.h"
@@ -52,9 +51,8 @@ Error again(const char* what) {
 }
 
 DoctorCheck probes_of(const Trace& trace) {
-  const nlohmann::json probes = trace.meta.value("probes", nlohmann::json());
-  const std::uint64_t placed = count_at(probes, "placed");
-  const std::uint64_t failed = count_at(probes, "failed");
+  const std::uint64_t placed = trace.meta.probes.placed.value_or(0);
+  const std::uint64_t failed = trace.meta.probes.failed.value_or(0);
   if (placed == 0)
     return failed_check(kProbes, CheckState::missing, again("no probe could be placed"));
   DoctorCheck check{.id = kProbes, .tested = true};
@@ -73,7 +71,7 @@ DoctorCheck tracing_of(const Trace& trace) {
     return failed_check(kTracing, CheckState::missing, again("the trace of an op has no C++ call"));
   DoctorCheck check{.id = kTracing, .tested = true};
   check.facts = {{"op", kOp}, {"native_calls", native}};
-  if (!flag_at(trace.meta.value("comparison", nlohmann::json()), "equal")) {
+  if (!trace.meta.comparison || !trace.meta.comparison->equal) {
     return failed_check(kTracing, CheckState::missing,
                         again("a traced op had another result than an untraced one"));
   }

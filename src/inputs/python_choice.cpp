@@ -119,7 +119,8 @@ PythonChoice choose_python(const std::string& option) {
 
 void describe_choice(const PythonChoice& python, Trace& trace) {
   if (!python.found_elsewhere) return;
-  trace.meta["interpreter"] = {{"path", python.path.string()}, {"from", python.reason}};
+  trace.meta.interpreter = python.path.string();
+  trace.meta.interpreter_from = python.reason;
 }
 
 }  // namespace optrace

@@ -10,7 +10,6 @@
 #include "indexer/store/index_catalogue.h"
 #include "indexer/store/source_link.h"
 #include "platform/error.h"
-#include "platform/text/json_fields.h"
 #include "platform/text/printable_text.h"
 #include "report/merge/trace_index.h"
 #include "src/inputs/background_index.h"
@@ -74,10 +73,9 @@ bool index_on_demand(const std::vector<std::string>& names, const std::string& p
 }
 
 void prepare_index(const std::filesystem::path& python, const Trace& trace) {
-  const nlohmann::json& torch = object_at(trace.meta, "torch");
-  const std::string version = text_at(torch, "version");
+  const std::string& version = trace.meta.torch.version;
   const std::optional<Index> index = find_index_of(trace);
-  if (version.empty() || (index && is_exact_source(*index, version, text_at(torch, "git_version"))))
+  if (version.empty() || (index && is_exact_source(*index, version, trace.meta.torch.git_version)))
     return;
   if (const std::string making = make_index_in_background(python, version); !making.empty())
     write_message(fmt::format("there is no index of torch {}. {}", version, making));

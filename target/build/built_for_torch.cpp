@@ -476,7 +476,7 @@ std::string not_kept_warning(const BuiltLibraries& built) {
       problem.empty() ? "the cache can't be written. Free some space." : problem);
 }
 
-void add_not_kept_warning(const BuiltLibraries& built, nlohmann::json& warnings) {
+void add_not_kept_warning(const BuiltLibraries& built, std::vector<std::string>& warnings) {
   const std::string warning = not_kept_warning(built);
   if (!warning.empty() && std::find(warnings.begin(), warnings.end(), warning) == warnings.end())
     warnings.push_back(warning);

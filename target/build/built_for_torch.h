@@ -11,8 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "platform/files/private_folder.h"
 #include "target/build/build_steps.h"
 #include "target/build/prebuilt.h"
@@ -160,6 +158,6 @@ BuiltLibraries without_libraries(const BuildDescription& description, std::strin
 std::string not_kept_warning(const BuiltLibraries& built);
 
 /// Adds such a warning to those of a trace, unless they already contain the same one.
-void add_not_kept_warning(const BuiltLibraries& built, nlohmann::json& warnings);
+void add_not_kept_warning(const BuiltLibraries& built, std::vector<std::string>& warnings);
 
 }  // namespace optrace

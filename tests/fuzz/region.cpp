@@ -147,7 +147,7 @@ OPTRACE_READER(region) {
     collector->finish();
     fuzz::use(collector->progress());
     fuzz::use(collector->op_counts());
-    fuzz::use(collector->take(nlohmann::json::object()));
+    fuzz::use(collector->take({}));
   });
   return 0;
 }

@@ -31,6 +31,7 @@
 #include "report/merge/merge.h"
 #include "report/model/report.h"
 #include "tracer/launch/op_tracer.h"
+#include "tracer/trace/trace_meta_json.h"
 
 namespace {
 
@@ -66,11 +67,6 @@ void add_way(const Report& report, Json& line) {
       stack.emplace_back(&frame->children[i], below || dispatcher);
     }
   }
-}
-
-std::string of_torch(const Trace& trace, const char* key) {
-  const Json text = trace.meta["torch"].value(key, Json());
-  return text.is_string() ? text.get<std::string>() : std::string();
 }
 
 OpCall call_of(const Json& line) {
@@ -125,14 +121,14 @@ int run(const char* python) {
     try {
       const Trace trace = tracer.trace(each.call);
       if (!std::exchange(indexed, true)) {
-        index = find_index(of_torch(trace, "version"), of_torch(trace, "git_version"), nullptr);
+        index = find_index(trace.meta.torch.version, trace.meta.torch.git_version, nullptr);
       }
       Json line = each.line;
-      for (const char* key : {"call", "inputs", "sample_from", "warnings"}) {
-        line[key] = trace.meta.value(key, Json());
-      }
-      const Json comparison = trace.meta.value("comparison", Json::object());
-      for (const char* key : {"repeatable", "equal"}) line[key] = comparison.value(key, false);
+      const Json meta = to_json(trace.meta);
+      for (const char* key : {"call", "inputs", "sample_from", "warnings"}) line[key] = meta[key];
+      const auto comparison = trace.meta.comparison.value_or(TraceMeta::Comparison());
+      line["repeatable"] = comparison.repeatable;
+      line["equal"] = comparison.equal;
       const Report report = merge(trace, index ? &*index : nullptr, {});
       if (line.contains("report")) {
         OutputFile file(line["report"].get<std::string>());

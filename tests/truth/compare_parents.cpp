@@ -408,7 +408,7 @@ Comparison compare(const Trace& trace, const Truth& truth) {
                    {"steps", truth.steps},
                    {"lost", thread->lost},
                    {"events_on_other_threads", elsewhere},
-                   {"probes", trace.meta.value("probes", nlohmann::json())},
+                   {"probes", trace.meta.shortfalls},
                    {"tree",
                     {{"roots", statistics.roots},
                      {"self_entries", statistics.self_entries},
@@ -439,8 +439,11 @@ Trace record(Workloads& workloads, const std::string& workload, bool python_even
   Collector collector(region.get(), session,
                       {.selection = {}, .timeline = true, .single_call = true});
   collector.finish();
-  return collector.take(
-      {{"op", workload}, {"probes", {{"jumps", jump_count}, {"traps", trap_count}}}});
+  TraceMeta meta;
+  meta.op = workload;
+  // A trace has no kinds of probes, but it has counts by name.
+  meta.shortfalls = {{"jumps", jump_count}, {"traps", trap_count}};
+  return collector.take(std::move(meta));
 }
 
 // Steps and records `wanted` in one process. Returns the workload at which the process died; empty

@@ -304,7 +304,7 @@ class Attachment {
     const Json greeting = connection_->receive(message::kProgram, kAnswerLimit);
     meta_ = orders_.meta(connection_->receive(message::kImported, kAnswerLimit),
                          command_line(greeting));
-    meta_["process"] = {{"id", static_cast<std::uint64_t>(request_.process)}};
+    meta_.process.id = static_cast<std::uint64_t>(request_.process);
   }
 
   /// Waits until the interpreter sends a message, or a signal arrives.
@@ -466,7 +466,7 @@ class Attachment {
   const std::optional<DryRun> dry_run_ = dry_run_of(process_);
   TracingOrders orders_{session_, ProbeMode::jump, dry_run_ ? &*dry_run_ : nullptr, target_.root,
                         why_no_agents()};
-  Json meta_;
+  TraceMeta meta_;
   std::unique_ptr<Collector> collector_;
   Clock::time_point start_;                   ///< Start of the recording.
   std::optional<Clock::time_point> last_op_;  ///< Time at which the last requested op was seen.

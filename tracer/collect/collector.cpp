@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <ctime>
 #include <map>
 #include <set>
 #include <string_view>
@@ -21,6 +22,23 @@
 #include "tracer/trace/recording.h"
 
 namespace optrace {
+namespace {
+
+// Returns the Unix time at a time of this machine's CLOCK_MONOTONIC, both in nanoseconds; 0 if that
+// is in the future.
+std::uint64_t unix_time_of(std::uint64_t monotonic_ns) {
+  const auto now_of = [](clockid_t clock) {
+    timespec now{};
+    clock_gettime(clock, &now);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+           static_cast<std::uint64_t>(now.tv_nsec);
+  };
+  const std::uint64_t monotonic = now_of(CLOCK_MONOTONIC);
+  const std::uint64_t unix_time = now_of(CLOCK_REALTIME);
+  return monotonic_ns <= monotonic ? unix_time - (monotonic - monotonic_ns) : 0;
+}
+
+}  // namespace
 
 struct Collector::State {
   State(int descriptor, ProbeSession& probe_session, CollectorOptions collector_options)
@@ -45,8 +63,8 @@ struct Collector::State {
   std::uint32_t add_thread(std::uint32_t id);
   void send_requests();
   std::uint64_t lost_events() const;
-  void describe_recording(nlohmann::json& meta) const;
-  void describe_shortfalls(nlohmann::json& meta) const;
+  void describe_recording(TraceMeta& meta) const;
+  void describe_shortfalls(TraceMeta& meta) const;
 
   SharedRegion region;
   ProbeSession& session;
@@ -107,38 +125,30 @@ std::uint64_t Collector::State::lost_events() const {
   return lost;
 }
 
-void Collector::State::describe_recording(nlohmann::json& meta) const {
-  note_start(meta, clock.start_nanoseconds());
-  if (const TraceSelection& selected = options.selection; !selected.everything())
-    meta["selection"] = {{"ops", selected.ops},
-                         {"from_module", selected.from_module},
-                         {"skip", selected.skip},
-                         {"count", selected.count}};
-  if (!options.single_call) {
-    meta["recording"] = {
-        {"duration_ns", events.last_time() - std::min(events.last_time(), started)},
-        {"events", events.counted()}};
-  }
+void Collector::State::describe_recording(TraceMeta& meta) const {
+  meta.start_unix_ns = unix_time_of(clock.start_nanoseconds());
+  meta.selection = options.selection;
+  if (!options.single_call)
+    meta.recording = {.duration_ns = events.last_time() - std::min(events.last_time(), started),
+                      .events = events.counted()};
   const ArenaReader::ProbeCounts probes = arena.probe_counts();
-  if (!meta["probes"].is_object()) meta["probes"] = nlohmann::json::object();
-  meta["probes"]["placed"] = probes.placed;
-  meta["probes"]["failed"] = probes.failed;
+  meta.probes.placed = probes.placed;
+  meta.probes.failed = probes.failed;
 }
 
-void Collector::State::describe_shortfalls(nlohmann::json& meta) const {
-  if (!meta["warnings"].is_array()) meta["warnings"] = nlohmann::json::array();
-  for (const std::string& warning : session.warnings()) meta["warnings"].push_back(warning);
-  if (converter.lacks_positions()) meta["warnings"].push_back(positions_warning());
+void Collector::State::describe_shortfalls(TraceMeta& meta) const {
+  for (const std::string& warning : session.warnings()) meta.warnings.push_back(warning);
+  if (converter.lacks_positions()) meta.warnings.push_back(positions_warning());
   note_missing_python(meta, load_shared(region.header().python_missing));
   const std::uint64_t untied = counter.untied_activities();
   if (std::string warning = untied_activities_warning(untied); !warning.empty())
-    meta["warnings"].push_back(std::move(warning));
-  if (untied != 0) note_shortfall(meta, "device_work_missing", untied);
+    meta.warnings.push_back(std::move(warning));
+  if (untied != 0) meta.shortfalls["device_work_missing"] += untied;
   note_merged_paths(meta, counter);
-  if (timeline.left_out() != 0) note_shortfall(meta, "timeline_ends", timeline.left_out());
+  if (timeline.left_out() != 0) meta.shortfalls["timeline_ends"] += timeline.left_out();
   if (const std::uint64_t texts_lost = load_shared(region.header().arena_lost); texts_lost != 0) {
-    note_shortfall(meta, "texts_lost", texts_lost);
-    meta["warnings"].push_back(
+    meta.shortfalls["texts_lost"] += texts_lost;
+    meta.warnings.push_back(
         fmt::format("{} names or op records did not fit into the buffer; frames that need them are "
                     "missing or nameless.",
                     texts_lost));
@@ -203,7 +213,7 @@ std::vector<OpCount> Collector::op_counts() const {
   return counts;
 }
 
-Trace Collector::take(nlohmann::json meta) {
+Trace Collector::take(TraceMeta meta) {
   State& state = *state_;
   RecordedTexts& texts = state.arena.texts();
   // Taking the paths may add one, which needs the functions of the trace.
@@ -220,7 +230,6 @@ Trace Collector::take(nlohmann::json meta) {
     trace.threads[thread.index].lost = thread.lost;
   const std::uint64_t lost = load_shared(state.region.header().lost);
   if (lost != 0) trace.threads.emplace_back().lost = lost;
-  if (!meta.is_object()) meta = nlohmann::json::object();
   state.describe_recording(meta);
   state.describe_shortfalls(meta);
   trace.meta = std::move(meta);

@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "tracer/collect/memory_budget.h"
 #include "tracer/collect/op_selection.h"
 #include "tracer/probes/probe_session.h"
@@ -92,7 +90,7 @@ class Collector {
 
   /// Returns the trace. Call once, after finish(). `meta` as in Trace; warnings and probes are
   /// added.
-  Trace take(nlohmann::json meta);
+  Trace take(TraceMeta meta);
 
  private:
   struct State;

@@ -140,11 +140,11 @@ std::string untied_activities_warning(std::uint64_t untied) {
       untied);
 }
 
-void note_merged_paths(nlohmann::json& meta, const PathCounter& counter) {
+void note_merged_paths(TraceMeta& meta, const PathCounter& counter) {
   const std::uint64_t unnamed = counter.unnamed_calls();
   if (counter.merged_calls() != unnamed)
-    note_shortfall(meta, "paths_merged", counter.merged_calls() - unnamed);
-  if (unnamed != 0) note_shortfall(meta, "calls_unnamed", unnamed);
+    meta.shortfalls["paths_merged"] += counter.merged_calls() - unnamed;
+  if (unnamed != 0) meta.shortfalls["calls_unnamed"] += unnamed;
 }
 
 }  // namespace optrace

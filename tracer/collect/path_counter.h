@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "tracer/calltree/path_functions.h"
 #include "tracer/collect/memory_budget.h"
 #include "tracer/collect/op_selection.h"
@@ -95,6 +93,6 @@ class PathCounter {
 std::string untied_activities_warning(std::uint64_t untied);
 
 /// Adds the merged calls to a trace's shortfalls. Call after take().
-void note_merged_paths(nlohmann::json& meta, const PathCounter& counter);
+void note_merged_paths(TraceMeta& meta, const PathCounter& counter);
 
 }  // namespace optrace

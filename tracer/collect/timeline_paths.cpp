@@ -143,8 +143,8 @@ void count_paths(Trace& trace, const TraceSelection& selection,
   trace.statistics = counter.statistics();
   if (std::string warning = untied_activities_warning(counter.untied_activities());
       !warning.empty()) {
-    trace.meta["warnings"].push_back(std::move(warning));
-    note_shortfall(trace.meta, "device_work_missing", counter.untied_activities());
+    trace.meta.warnings.push_back(std::move(warning));
+    trace.meta.shortfalls["device_work_missing"] += counter.untied_activities();
   }
   note_merged_paths(trace.meta, counter);
 }

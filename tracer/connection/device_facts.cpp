@@ -30,22 +30,19 @@ std::set<std::string> texts_of(const Trace& trace, const char* kind, const char*
 
 void describe_dry_run(const DryRun& dry_run, Trace& trace) {
   DryRun::GpuFacts gpu = dry_run.gpu();
-  trace.meta["dry_run"] = {{"arch", std::move(gpu.arch)},
-                           {"gpu_model", std::move(gpu.model)},
-                           {"devices", dry_run.devices.count},
-                           {"libraries", nlohmann::json::array()}};
+  TraceMeta::DryRun& facts = trace.meta.dry_run.emplace();
+  facts.device = {std::move(gpu.arch), std::move(gpu.model), dry_run.devices.count};
   for (const std::filesystem::path& library : dry_run.emulation.libraries)
-    trace.meta["dry_run"]["libraries"].push_back(library.filename().string());
-  add_not_kept_warning(dry_run.emulation, trace.meta["warnings"]);
+    facts.libraries.push_back(library.filename().string());
+  add_not_kept_warning(dry_run.emulation, trace.meta.warnings);
   for (const std::string& function : texts_of(trace, "unimplemented", "call"))
-    trace.meta["warnings"].push_back(
-        fmt::format("{} is not emulated; calls of it fail.", function));
+    trace.meta.warnings.push_back(fmt::format("{} is not emulated; calls of it fail.", function));
 }
 
 void add_activity_warnings(Trace& trace) {
   const std::set<std::string> reasons = texts_of(trace, "activity_missing", "why");
-  for (const std::string& reason : reasons) trace.meta["warnings"].push_back(reason);
-  if (!reasons.empty()) note_shortfall(trace.meta, "device_work_missing");
+  for (const std::string& reason : reasons) trace.meta.warnings.push_back(reason);
+  if (!reasons.empty()) ++trace.meta.shortfalls["device_work_missing"];
 }
 
 }  // namespace optrace

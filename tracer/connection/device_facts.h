@@ -5,8 +5,8 @@
 
 namespace optrace {
 
-/// Adds the report's data to a trace's meta: meta["dry_run"], and a warning for each CUDA function
-/// that was called and is not emulated.
+/// Adds the emulated device to a trace, and a warning for each CUDA function that was called and is
+/// not emulated.
 void describe_dry_run(const DryRun& dry_run, Trace& trace);
 
 /// Adds warnings to a trace for device work that is missing according to its records.

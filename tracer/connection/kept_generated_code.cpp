@@ -161,9 +161,9 @@ void copy_generated_files(const Json& generated_code, const std::filesystem::pat
   if (wrote) remove_oldest(folder);
 }
 
-void keep_generated_code(Json& meta) {
-  const auto generated = meta.find("generated_code");
-  if (generated == meta.end() || generated->empty()) return;
+void keep_generated_code(Json& described) {
+  const auto generated = described.find("generated_code");
+  if (generated == described.end() || generated->empty()) return;
   complete_kernel_origins(*generated, cache_subfolder(cache_folders::kKernelOrigins));
   copy_generated_files(*generated, cache_subfolder(cache_folders::kGeneratedCode));
 }

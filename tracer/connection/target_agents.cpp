@@ -15,7 +15,7 @@ void TargetAgents::add_to(nlohmann::json& order) const {
   order[protocol::key::kCudaCallsAgent] = cuda_calls.library().string();
 }
 
-void TargetAgents::add_warnings(nlohmann::json& warnings) const {
+void TargetAgents::add_warnings(std::vector<std::string>& warnings) const {
   for (const auto* const agent : {&ops, &device_activity, &cuda_calls})
     if (!agent->missing.empty()) warnings.push_back(agent->missing);
   for (const auto* const agent : {&ops, &device_activity, &cuda_calls})

@@ -3,7 +3,9 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -21,7 +23,7 @@ struct TargetAgents {
   void add_to(nlohmann::json& order) const;
 
   /// Adds the reasons why one is missing or could not be cached to a trace's warnings.
-  void add_warnings(nlohmann::json& warnings) const;
+  void add_warnings(std::vector<std::string>& warnings) const;
 };
 
 /// Finds or builds the agents for the torch in `torch_folder` (site-packages/torch), those for

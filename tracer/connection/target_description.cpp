@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -12,10 +13,12 @@
 #include <fmt/core.h>
 
 #include "platform/error.h"
+#include "platform/text/json_fields.h"
 #include "platform/text/printable_text.h"
 #include "pytorch/functions/generated_names.h"
 #include "tracer/connection/device_facts.h"
 #include "tracer/connection/target_messages.h"
+#include "tracer/trace/trace_meta_json.h"
 
 namespace optrace {
 namespace {
@@ -71,6 +74,25 @@ void refuse_foreign_build(const std::filesystem::path& folder, const ModuleStore
   }
 }
 
+using Member = std::pair<const char*, Json::value_t>;
+constexpr Member kOfTorch[] = {{"torch", Json::value_t::object},
+                               {"op_names", Json::value_t::object},
+                               {"python", Json::value_t::string},
+                               {"torch_folder", Json::value_t::string}};
+constexpr Member kOfCall[] = {
+    {"inputs", Json::value_t::array},     {"warnings", Json::value_t::array},
+    {"backward", Json::value_t::boolean}, {"device", Json::value_t::string},
+    {"op", Json::value_t::string},        {"call", Json::value_t::string}};
+
+void require_members(const Json& described, std::span<const Member> members) {
+  if (std::ranges::all_of(members, [&](const Member& member) {
+        return value_at(described, member.first).type() == member.second;
+      }))
+    return;
+  throw Error(ExitStatus::failed, "the traced Python sent an unexpected description of itself",
+              kReport);
+}
+
 }  // namespace
 
 std::vector<std::filesystem::path> torch_libraries(const std::filesystem::path& torch_folder,
@@ -106,36 +128,25 @@ void keep_names_that_occur(Trace& trace) {
   for (const TraceFunction& function : trace.functions) {
     add_identifiers(function.symbol, identifiers);
   }
-  Json kept = Json::object();
-  for (const auto& [name, op] : trace.meta["op_names"].items()) {
-    if (identifiers.contains(name) && op.is_string()) kept[name] = op;
-  }
-  trace.meta["op_names"] = std::move(kept);
+  std::erase_if(trace.meta.op_names,
+                [&](const auto& name) { return !identifiers.contains(name.first); });
 }
 
-Json checked_meta(Json meta) {
-  using Type = Json::value_t;
-  constexpr std::array<std::pair<const char*, Type>, 10> kExpected{
-      {{"torch", Type::object},
-       {"op_names", Type::object},
-       {"inputs", Type::array},
-       {"warnings", Type::array},
-       {"backward", Type::boolean},
-       {"device", Type::string},
-       {"python", Type::string},
-       {"op", Type::string},
-       {"call", Type::string},
-       {"torch_folder", Type::string}}};
-  const bool good = meta.is_object() &&
-                    std::all_of(kExpected.begin(), kExpected.end(), [&meta](const auto& expected) {
-                      const auto found = meta.find(expected.first);
-                      return found != meta.end() && found->type() == expected.second;
-                    });
-  if (!good) {
-    throw Error(ExitStatus::failed, "the traced Python sent an unexpected description of itself",
-                kReport);
-  }
+TraceMeta checked_torch(const Json& described) {
+  require_members(described, kOfTorch);
+  TraceMeta all = trace_meta_of(described);
+  TraceMeta meta;
+  meta.torch = std::move(all.torch);
+  meta.op_names = std::move(all.op_names);
+  meta.python = std::move(all.python);
+  meta.torch_folder = std::move(all.torch_folder);
   return meta;
+}
+
+TraceMeta checked_call(const Json& described) {
+  require_members(described, kOfTorch);
+  require_members(described, kOfCall);
+  return trace_meta_of(described);
 }
 
 }  // namespace optrace

@@ -22,12 +22,13 @@ std::vector<std::filesystem::path> torch_libraries(const std::filesystem::path& 
 /// warnings for device work that is missing. Then does the same as keep_names_that_occur().
 void complete_trace(Trace& trace, const DryRun* dry_run);
 
-/// Reduces meta["op_names"], in which a target sends all its ops, to those that occur in the names
-/// of the trace's functions.
+/// Reduces the names of ops, of which a target sends all, to those that occur in the names of the
+/// trace's functions.
 void keep_names_that_occur(Trace& trace);
 
-/// Returns a target's description of itself after checking the types that the report relies on.
-/// Throws Error(failed).
-nlohmann::json checked_meta(nlohmann::json meta);
+/// Returns what a target's description says of its torch, or of its torch and a call, after
+/// checking the types that the report relies on. Throw Error(failed).
+TraceMeta checked_torch(const nlohmann::json& described);
+TraceMeta checked_call(const nlohmann::json& described);
 
 }  // namespace optrace

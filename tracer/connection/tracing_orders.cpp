@@ -9,10 +9,11 @@
 #include "gpu/build/activity_agent.h"
 #include "platform/error.h"
 #include "platform/files/installation.h"
+#include "platform/text/json_fields.h"
 #include "tracer/connection/kept_generated_code.h"
 #include "tracer/connection/protocol.h"
 #include "tracer/connection/target_description.h"
-#include "tracer/trace/trace.h"
+#include "tracer/trace/trace_meta_json.h"
 
 namespace optrace {
 namespace {
@@ -77,17 +78,13 @@ void TracingOrders::plan_nothing(const Json& greeting) {
   cuda_ = dry_run_ != nullptr || greeting.value(key::kCuda, Json()) == true;
 }
 
-Json TracingOrders::meta(Json imported, const std::string& call) const {
-  Json meta = object_in(imported, key::kMeta);
-  meta["device"] = cuda_ ? "cuda" : "cpu";
-  meta["op"] = "";
-  meta["call"] = call;
-  meta["inputs"] = Json::array();
-  meta["backward"] = false;
-  meta["warnings"] = Json::array();
-  agents_.add_warnings(meta["warnings"]);
-  meta["probes"] = {{"mode", name_of(probes_)}};
-  return checked_meta(std::move(meta));
+TraceMeta TracingOrders::meta(Json imported, const std::string& call) const {
+  TraceMeta meta = checked_torch(object_in(imported, key::kMeta));
+  meta.device = cuda_ ? "cuda" : "cpu";
+  meta.call = call;
+  agents_.add_warnings(meta.warnings);
+  meta.probes.mode = name_of(probes_);
+  return meta;
 }
 
 Json TracingOrders::record() const {
@@ -109,33 +106,20 @@ std::vector<std::filesystem::path> TracingOrders::files() const {
   return files;
 }
 
-void receive_recording(ProgramConnection& connection, Json& meta) {
+void receive_recording(ProgramConnection& connection, TraceMeta& meta) {
   add_warnings(meta, connection.receive(protocol::message::kRecording, kAnswerLimit));
 }
 
-void add_tables(Json& meta, Json message) {
+void add_tables(TraceMeta& meta, Json message) {
   Json tables = object_in(message, key::kMeta);
-  for (const char* const key :
-       {"dispatch_tables", "boxed_kernels", "compilations", "generated_code", "triton_kernels"}) {
-    if (tables.contains(key)) meta[key] = tables[key];
-  }
-  constexpr const char* kTritonKernels = "triton_kernels";
-  if (tables.contains("shortfalls")) {
-    const Json shortfalls = object_in(tables, "shortfalls");
-    if (const auto found = shortfalls.find(kTritonKernels);
-        found != shortfalls.end() && found->is_number_unsigned())
-      note_shortfall(meta, kTritonKernels, found->get<std::uint64_t>());
-  }
-  keep_generated_code(meta);
+  keep_generated_code(tables);
+  read_tables(tables, meta);
 }
 
-void add_warnings(Json& meta, const Json& message) {
-  if (message.value(key::kPythonFrames, Json()) == false) note_shortfall(meta, "python_frames_off");
-  const auto found = message.find(key::kWarnings);
-  if (found == message.end() || !found->is_array()) return;
-  for (const Json& warning : *found) {
-    if (warning.is_string()) meta["warnings"].push_back(warning);
-  }
+void add_warnings(TraceMeta& meta, const Json& message) {
+  if (value_at(message, key::kPythonFrames) == false) ++meta.shortfalls["python_frames_off"];
+  for (std::string& warning : texts_at(message, key::kWarnings))
+    meta.warnings.push_back(std::move(warning));
 }
 
 }  // namespace optrace

@@ -67,7 +67,7 @@ class TracingOrders {
 
   /// Returns the trace's meta, made from the process's message "imported". `call` is the program
   /// that ran. Throws Error(failed).
-  nlohmann::json meta(nlohmann::json imported, const std::string& call) const;
+  TraceMeta meta(nlohmann::json imported, const std::string& call) const;
 
   /// Returns the order to place everything. The region for the recording must be sent with it, as
   /// the first descriptor.
@@ -90,13 +90,13 @@ class TracingOrders {
 
 /// Waits for the message "recording", which a process sends once it uses its region. Adds its
 /// "warnings" to meta. Throws Error(failed).
-void receive_recording(ProgramConnection& connection, nlohmann::json& meta);
+void receive_recording(ProgramConnection& connection, TraceMeta& meta);
 
 /// Adds the tables of the message "tables" to meta: the dispatch tables, and what was compiled.
-void add_tables(nlohmann::json& meta, nlohmann::json message);
+void add_tables(TraceMeta& meta, nlohmann::json message);
 
-/// Adds the strings in `message["warnings"]` to meta["warnings"]. Counts a shortfall if
+/// Adds the strings in `message["warnings"]` to the warnings. Counts a shortfall if
 /// `message["python_frames"]` is false.
-void add_warnings(nlohmann::json& meta, const nlohmann::json& message);
+void add_warnings(TraceMeta& meta, const nlohmann::json& message);
 
 }  // namespace optrace

@@ -464,10 +464,10 @@ Trace OpTracer::trace(std::size_t call) {
   state_->target.send(
       {{key::kOrder, order::kDescribe}, {key::kCall, call}, {key::kOps, collector.ops()}});
   Json described = state_->receive(message::kMeta, "describing itself");
-  Json meta = checked_meta(std::move(described[key::kMeta]));
-  state_->agents.add_warnings(meta["warnings"]);
-  keep_generated_code(meta);
-  meta["probes"] = {{"mode", name_of(state_->request.probes)}};
+  keep_generated_code(described[key::kMeta]);
+  TraceMeta meta = checked_call(described[key::kMeta]);
+  state_->agents.add_warnings(meta.warnings);
+  meta.probes.mode = name_of(state_->request.probes);
   state_->progress("looking up the names of addresses");
   Trace trace = collector.take(std::move(meta));
   complete_trace(trace, state_->dry_run());

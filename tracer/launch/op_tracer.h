@@ -39,7 +39,7 @@ struct OpCall {
   std::vector<TensorType> dtypes;
   std::optional<std::string> input;  ///< The arguments as a Python expression.
   bool compile = false;              ///< Call what torch.compile makes of the op.
-  /// Compare the results of traced and untraced runs: meta["comparison"] of the trace.
+  /// Compare the results of traced and untraced runs: TraceMeta::comparison.
   bool compare = false;
 };
 

@@ -156,7 +156,7 @@ void ProcessFamily::run(ProgramConnection connection, Json hello) {
 
 // Makes a process record. A process that can't be traced continues without tracing.
 void ProcessFamily::accept(ProgramConnection connection, Json hello, bool first) {
-  if (!first && meta_.is_null()) return;  // Its family can't be traced.
+  if (!first && !meta_) return;  // Its family can't be traced.
   auto process = std::make_unique<RecordingProcess>(connection.process(), rank_in(hello));
   bool records = false;
   fail_member_on_error(*process,
@@ -170,7 +170,7 @@ bool ProcessFamily::start_recording(ProgramConnection& connection, const Json& h
                                     RecordingProcess& process) {
   if (request_.only_compilations) {
     if (first && !prepare(connection, hello)) return false;
-    process.meta = meta_;
+    process.meta = *meta_;
     connection.send({{key::kOrder, order::kWatch}});
     return true;
   }
@@ -179,7 +179,7 @@ bool ProcessFamily::start_recording(ProgramConnection& connection, const Json& h
   if (first && !prepare(connection, hello)) return false;
   waits_ = first && request_.window && request_.window->first > 1;
   if (waits_) return false;  // The process connects again when its window begins.
-  process.meta = meta_;
+  process.meta = *meta_;
   // A forked process has the probes of its parent, unless the parent's are to be removed.
   connection.send(first || request_.window ? orders_.record() : Json{{key::kOrder, order::kRecord}},
                   {&region, 1});
@@ -308,7 +308,7 @@ void ProcessFamily::handle_exit(ProgramConnection& connection, const Json& messa
     } catch (const Error&) {
       if (request_.only_compilations) throw;
       // The process was killed at this moment: only the tables are missing.
-      process.meta["warnings"].push_back("The dispatcher's choices for other keys are unknown.");
+      process.meta.warnings.push_back("The dispatcher's choices for other keys are unknown.");
     }
     conclude(process);
   });
@@ -319,12 +319,9 @@ void ProcessFamily::conclude(RecordingProcess& process) {
   TracedProcess result;
   result.counted = process.progress();
   add(finished_, result.counted);
-  process.meta["process"] = {{"id", static_cast<std::uint64_t>(process.id)}};
-  if (process.rank) process.meta["process"]["rank"] = *process.rank;
-  if (request_.window) {
-    process.meta["steps"] = {{"first", request_.window->first}, {"count", request_.window->count}};
-    if (process.steps) process.meta["steps"]["ended_after"] = *process.steps;
-  }
+  process.meta.process = {static_cast<std::uint64_t>(process.id), process.rank};
+  if (request_.window)
+    process.meta.steps = {request_.window->first, request_.window->count, process.steps};
   result.trace = process.take();
   complete_trace(*result.trace, request_.dry_run ? &*request_.dry_run : nullptr);
   finish(process, std::move(result));

@@ -104,7 +104,7 @@ class ProcessFamily {
   PrivateFolder scratch_;
   ProbeSession session_{scratch_.path(), request_.results};
   TracingOrders orders_{session_, request_.probes, request_.dry_run ? &*request_.dry_run : nullptr};
-  nlohmann::json meta_;                 // Null until there are plans and torch is imported.
+  std::optional<TraceMeta> meta_;       // Nothing until there are plans and torch is imported.
   bool waits_ = false;                  // True until a window begins.
   std::optional<std::uint64_t> steps_;  // The steps that first_ has completed, once it says so.
   CollectorProgress finished_;

@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
 #include <sys/types.h>
 
 #include "tracer/collect/collector.h"
@@ -30,7 +29,7 @@ struct RecordingProcess {
   /// Null until the process shares its memory, and if only compilations are recorded.
   std::unique_ptr<Collector> collector;
   std::optional<std::uint64_t> steps;  ///< The steps that it has completed, once it says so.
-  nlohmann::json meta;
+  TraceMeta meta;
   std::exception_ptr failure;        ///< Why the background thread can't read its events.
   std::atomic<bool> failed = false;  ///< True once `failure` is set.
 

@@ -8,7 +8,7 @@ enum class ProbeMode {
   trap,  ///< int3 everywhere.
 };
 
-/// Returns the value of --probes and of a trace's meta["probes"]["mode"].
+/// Returns the value of --probes and of TraceMeta::Probes::mode.
 constexpr const char* name_of(ProbeMode mode) {
   return mode == ProbeMode::jump ? "jump" : "int3";
 }

@@ -145,13 +145,13 @@ std::string positions_warning() {
          "have a layout that differs from those of CPython 3.9 to 3.14.";
 }
 
-void note_missing_python(nlohmann::json& meta, std::uint32_t missing) {
+void note_missing_python(TraceMeta& meta, std::uint32_t missing) {
   if (missing == 0) return;
   const std::uint32_t times = missing & ~recording::kNoPythonEvents;
   const bool all = times != missing;
-  note_shortfall(meta, "python_frames_off", all ? 1 : times);
+  meta.shortfalls["python_frames_off"] += all ? 1 : times;
   if (!all) {
-    meta["warnings"].push_back(fmt::format(
+    meta.warnings.push_back(fmt::format(
         "Some Python frames are missing: the profile function of {} was replaced in a way that "
         "optrace cannot detect.",
         times == 1 ? std::string("a thread") : fmt::format("threads, {} times,", times)));

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <ctime>
 #include <memory>
 #include <optional>
 #include <span>
@@ -19,6 +18,7 @@
 #include "platform/text/json_reader.h"
 #include "platform/text/json_writer.h"
 #include "tracer/trace/trace_format.h"
+#include "tracer/trace/trace_meta_json.h"
 
 namespace optrace {
 namespace {
@@ -151,13 +151,13 @@ class SectionWriter {
   std::string bytes_;
 };
 
-nlohmann::json read_meta(std::span<const std::byte> bytes, const std::filesystem::path& path) {
+TraceMeta read_meta(std::span<const std::byte> bytes, const std::filesystem::path& path) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (is_nested_deeper(text, kMaxJsonDepth)) {
     refuse(path, "its section 'meta' is corrupt: it is nested too deeply", kRecordAgain);
   }
-  nlohmann::json meta = read_json(text);
-  if (meta.is_object()) return meta;
+  const nlohmann::json meta = read_json(text);
+  if (meta.is_object()) return trace_meta_of(meta);
   refuse(path, "its section 'meta' is corrupt: it is not a JSON object", kRecordAgain);
 }
 
@@ -611,32 +611,6 @@ class BodyWriter {
 
 }  // namespace
 
-void note_processor_time(nlohmann::json& meta) {
-  constexpr std::uint64_t kNanosecondsPerTick = 1'000'000'000 / CLOCKS_PER_SEC;
-  const std::clock_t used = std::clock();
-  if (used > 0)
-    meta["recording"]["command_cpu_ns"] = static_cast<std::uint64_t>(used) * kNanosecondsPerTick;
-}
-
-void note_start(nlohmann::json& meta, std::uint64_t monotonic_ns) {
-  const auto now_of = [](clockid_t clock) {
-    timespec now{};
-    clock_gettime(clock, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
-           static_cast<std::uint64_t>(now.tv_nsec);
-  };
-  const std::uint64_t monotonic = now_of(CLOCK_MONOTONIC);
-  const std::uint64_t unix_time = now_of(CLOCK_REALTIME);
-  if (monotonic_ns <= monotonic) meta["start_unix_ns"] = unix_time - (monotonic - monotonic_ns);
-}
-
-void note_shortfall(nlohmann::json& meta, const char* kind, std::uint64_t count) {
-  nlohmann::json& all = meta["shortfalls"];
-  if (!all.is_object()) all = nlohmann::json::object();
-  nlohmann::json& known = all[kind];
-  known = count + (known.is_number_unsigned() ? known.get<std::uint64_t>() : 0);
-}
-
 Trace read_trace(const std::filesystem::path& path, TraceParts parts) {
   Trace trace;
   read_trace(path, parts, trace);
@@ -736,8 +710,7 @@ void read_trace(const std::filesystem::path& path, TraceParts parts, Trace& trac
 void write_trace(const Trace& trace, const std::filesystem::path& path) {
   BodyWriter writer(path);
   // A program's file names need not be UTF-8, but JSON text must be.
-  const nlohmann::json meta = trace.meta.is_null() ? nlohmann::json::object() : trace.meta;
-  writer.add(SectionKind::meta, write_json(meta));
+  writer.add(SectionKind::meta, write_json(to_json(trace.meta)));
   writer.add(SectionKind::modules, write_modules(trace));
   writer.add(SectionKind::functions, write_functions(trace));
   writer.add(SectionKind::python_functions, write_python_functions(trace));

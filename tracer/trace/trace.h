@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include "tracer/trace/trace_meta.h"
 
 namespace optrace {
 
@@ -116,7 +116,7 @@ struct Event {
   /// As linked in the caller's module, or absolute outside modules. For kinds with a position: the
   /// column in the upper half, the end column in the lower half.
   std::uint64_t return_address = 0;
-  std::uint64_t time = 0;  ///< Nanoseconds from the meta key `start_unix_ns`.
+  std::uint64_t time = 0;  ///< Nanoseconds from TraceMeta::start_unix_ns.
 };
 
 /// A frame that was live when recording started on a thread.
@@ -239,13 +239,7 @@ constexpr std::uint64_t CallTreeStatistics::* kCallTreeStatistics[] = {
     &CallTreeStatistics::recursive_callers, &CallTreeStatistics::unmatched_python_events};
 
 struct Trace {
-  /// Describes what was traced, for the report's header. Keys as in docs/trace-format.md:
-  /// {"torch": {"version","git_version","cuda","debug"}, "device", "python", "op", "call",
-  ///  "inputs": [{"name","shape","dtype","device"}], "backward", "probes":
-  ///  {"mode","placed","failed"}, "op_names": {"add_Tensor": "aten::add.Tensor", ...},
-  ///  "torch_folder", "dispatch_tables": {"aten::add.Tensor": result of
-  ///  torch._C._dispatch_dump_table}, "warnings": [text, ...]}
-  nlohmann::json meta;
+  TraceMeta meta;
   std::vector<TraceModule> modules;
   std::vector<TraceFunction> functions;
   std::vector<PythonFunction> python_functions;
@@ -254,17 +248,6 @@ struct Trace {
   std::vector<std::string> op_records;  ///< JSON texts, each an object; [0] describes PyTorch.
   CallTreeStatistics statistics;        ///< Accuracy of the paths.
 };
-
-/// Adds the processor time that this process has used to meta["recording"].
-void note_processor_time(nlohmann::json& meta);
-
-/// Sets meta["start_unix_ns"], the Unix time at which the events' times start, from the same in
-/// nanoseconds of this machine's CLOCK_MONOTONIC.
-void note_start(nlohmann::json& meta, std::uint64_t monotonic_ns);
-
-/// Adds `count` to meta["shortfalls"][kind]: data that the trace lacks and that verdicts must take
-/// into account. The kinds are listed in report/model/shortfalls.cpp.
-void note_shortfall(nlohmann::json& meta, const char* kind, std::uint64_t count = 1);
 
 /// The parts of a trace to read.
 enum class TraceParts : std::uint8_t {

@@ -15,7 +15,6 @@
 #include "platform/files/output_sink.h"
 #include "platform/process/interrupt.h"
 #include "platform/text/joined.h"
-#include "platform/text/json_fields.h"
 #include "present/wrapped_text.h"
 #include "report/formats/perfetto.h"
 #include "report/merge/merge.h"
@@ -279,7 +278,7 @@ Report report_of_files(ReportCommandOptions& options) {
     throw Error(ExitStatus::usage, "the trace does not have where its tensors are",
                 "Give one trace that was made with --tensors: a merged one has not, either.");
   }
-  if (text_at(trace.meta, "op").empty()) options.output.usual_format = &report_format("summary");
+  if (trace.meta.op.empty()) options.output.usual_format = &report_format("summary");
   return report_of(trace, options.output);
 }
 

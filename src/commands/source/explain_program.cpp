@@ -23,7 +23,7 @@ void explain_program(const ProgramExplanation& options) {
                                         .without = "so torch.compile compiled nothing",
                                         .remedy = "Give a program that uses torch.compile."});
   if (const int status = exit_status_of(result); status != 0)
-    trace.meta["exit_status"] = static_cast<std::uint64_t>(status);
+    trace.meta.exit_status = static_cast<std::uint64_t>(status);
   const Report report = merge(trace, nullptr, {});
   if (result.had_children && report.compilations.empty())
     write_message("the program's own process compiled nothing", kOtherProcesses);

@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include "platform/error.h"
 #include "platform/files/output_file.h"

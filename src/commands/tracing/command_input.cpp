@@ -7,7 +7,6 @@
 #include <utility>
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include "platform/error.h"
 #include "platform/text/printable_text.h"
@@ -46,13 +45,9 @@ CommandInput joined_input(std::vector<Trace> traces) {
 
 /// Returns the traces of the other processes of a job, which the trace of its first process names.
 std::vector<std::filesystem::path> traces_beside(const std::filesystem::path& trace,
-                                                 const nlohmann::json& meta) {
+                                                 const TraceMeta& meta) {
   std::vector<std::filesystem::path> traces;
-  if (!meta.is_object()) return traces;
-  const auto names = meta.find("other_traces");
-  if (names == meta.end() || !names->is_array()) return traces;
-  for (const nlohmann::json& name : *names) {
-    const std::filesystem::path file = name.is_string() ? name.get<std::string>() : std::string();
+  for (const std::filesystem::path file : meta.other_traces) {
     if (file.empty() || file != file.filename()) continue;  // Only files in the same folder.
     if (!std::filesystem::exists(trace.parent_path() / file)) {
       throw Error(ExitStatus::usage,

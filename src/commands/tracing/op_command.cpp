@@ -203,7 +203,7 @@ Trace trace_op(const OpOptions& options, const PythonChoice& python) {
   InterruptGuard::throw_if_interrupted();
   std::fwrite(result.printed.data(), 1, result.printed.size(), stderr);
   if (!options.timeline) drop_timeline(result.trace);
-  result.trace.meta["options"] = words_of(options);
+  result.trace.meta.options = words_of(options);
   describe_choice(python, result.trace);
   return std::move(result.trace);
 }

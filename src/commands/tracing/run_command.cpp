@@ -13,7 +13,6 @@
 #include <utility>
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 #include <sys/wait.h>
 
 #include "platform/error.h"
@@ -209,7 +208,7 @@ void count_untraced_processes(ProgramResult& result) {
   Trace* const trace = main_trace(result);
   if (trace == nullptr) return;
   for (const TracedProcess& process : result.processes)
-    if (!process.problem.empty()) note_shortfall(trace->meta, "processes_untraced");
+    if (!process.problem.empty()) ++trace->meta.shortfalls["processes_untraced"];
 }
 
 /// Records in the program's own trace what it lacks, so that it is not taken for complete: the
@@ -219,12 +218,13 @@ void record_missing_parts(const RunOptions& options, ProgramResult& result,
                           const std::vector<std::filesystem::path>& files) {
   Trace* const trace = main_trace(result);
   if (trace == nullptr) return;
-  nlohmann::json& meta = trace->meta;
+  TraceMeta& meta = trace->meta;
   note_processor_time(meta);
-  if (!options.request.children && result.had_children) meta["untraced_children"] = true;
-  if (const int status = exit_status_of(result); status != 0) meta["exit_status"] = status;
+  if (!options.request.children && result.had_children) meta.untraced_children = true;
+  if (const int status = exit_status_of(result); status != 0)
+    meta.exit_status = static_cast<std::uint64_t>(status);
   for (std::size_t i = 0; i < files.size(); ++i)
-    if (!result.processes[i].is_main) meta["other_traces"].push_back(files[i].filename().string());
+    if (!result.processes[i].is_main) meta.other_traces.push_back(files[i].filename().string());
 }
 
 /// Returns the name of the program for people: `train` for train.py.

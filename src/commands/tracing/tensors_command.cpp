@@ -12,7 +12,6 @@
 #include "platform/error.h"
 #include "platform/process/child_process.h"
 #include "platform/text/joined.h"
-#include "platform/text/json_fields.h"
 #include "platform/text/printable_text.h"
 #include "report/tensors/tensors_output.h"
 #include "src/commands/command.h"
@@ -61,10 +60,9 @@ void take_name(TensorsOptions& options) {
 // Explains why there is nothing to show.
 Error no_journal(const Trace& trace, const ProgramResult& result) {
   const ExitStatus status = status_after(result);
-  const nlohmann::json& warnings = list_at(trace.meta, "warnings");
-  if (!warnings.empty() && warnings[0].is_string()) {
+  if (!trace.meta.warnings.empty()) {
     return {status == ExitStatus::done ? ExitStatus::failed : status,
-            "the trace has no record of tensors", warnings[0].get<std::string>()};
+            "the trace has no record of tensors", trace.meta.warnings[0]};
   }
   if (status != ExitStatus::done) {
     return {status,
@@ -84,7 +82,7 @@ std::optional<TensorsAnswer> answer_of(const Trace& trace, const std::string& na
   TensorsAnswer answer;
   answer.journal = std::move(*journal);
   answer.name = name;
-  answer.torch = text_at(object_at(trace.meta, "torch"), "version");
+  answer.torch = trace.meta.torch.version;
   answer.histories = histories_of(answer.journal, name);
   return answer;
 }

@@ -9,11 +9,8 @@ import pytest
 LAYERS = ("platform", "pytorch", "present", "indexer", "target", "gpu", "tracer", "lookup",
           "report", "src", "python")
 # Headers that may include nlohmann's, besides those called *_json.h: the basics of JSON, the edges
-# to Python, and what has to do with a trace's metadata and with messages, which are JSON inside.
-JSON_HEADERS = {"platform/text/json_", "python/",
-                "report/compare/formats/comparison_json.h", "report/compiled/",
-                "report/details/attention_backends.h", "report/job/merged_processes.h",
-                "target/build/built_for_torch.h", "tracer/"}
+# to Python, and what has to do with a process's messages, which are JSON inside.
+JSON_HEADERS = {"platform/text/json_", "python/", "tracer/connection/", "tracer/launch/"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+/[^"/]+)"', re.MULTILINE)
 
 

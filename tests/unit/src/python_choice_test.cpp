@@ -5,7 +5,6 @@
 #include <string>
 
 #include <catch2/catch.hpp>
-#include <nlohmann/json.hpp>
 
 #include "platform/error.h"
 #include "platform/files/private_folder.h"
@@ -107,7 +106,7 @@ TEST_CASE("without a Python that was asked for, the first environment with torch
   CHECK(above.reason == ".venv in " + pythons.at("project"));
   Trace trace;
   describe_choice(above, trace);
-  CHECK(trace.meta["interpreter"]["from"] == above.reason);
+  CHECK(trace.meta.interpreter_from == above.reason);
 }
 
 TEST_CASE("a .venv that other users can change is not used") {

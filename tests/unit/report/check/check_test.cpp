@@ -216,9 +216,9 @@ TEST_CASE("a report and what is written of it say what a trace lacks", "[check][
   trace.threads.emplace_back().lost = 2;
   trace.statistics.unprobed_callers = 3;
   trace.op_records = {"{}"};
-  trace.meta = {{"probes", {{"failed", 4U}}}, {"untraced_children", true}};
-  note_shortfall(trace.meta, "python_frames_off");
-  note_shortfall(trace.meta, "python_frames_off", 2);
+  trace.meta.probes.failed = 4;
+  trace.meta.untraced_children = true;
+  trace.meta.shortfalls = {{"python_frames_off", 3}};
   Report report = merge(trace, nullptr, {});
   const auto counts = [](const std::vector<Shortfall>& shortfalls) {
     std::string text;

@@ -4,6 +4,7 @@
 
 #include "report/json/read_compilation_json.h"
 #include "report/json/report_parts_json.h"
+#include "tracer/trace/trace_meta_json.h"
 
 using namespace optrace;
 using Json = nlohmann::json;
@@ -17,7 +18,8 @@ Json as_read(const Json& value) {
 }
 
 /// Returns the compilations of a trace with this metadata as a report has them.
-Json described(const Json& meta) {
+Json described(const Json& json) {
+  const TraceMeta meta = trace_meta_of(json);
   return optrace::to_json(describe_compilations(meta, GeneratedCode(meta)));
 }
 

@@ -2,17 +2,20 @@
 
 #include <catch2/catch.hpp>
 
+#include "tracer/trace/trace_meta_json.h"
+
 using optrace::GeneratedCode;
+using optrace::trace_meta_of;
 using Json = nlohmann::json;
 
 TEST_CASE("generated code has the names of its kernels and the lines that it comes from",
           "[generated_code]") {
-  const GeneratedCode code(Json::parse(R"({"generated_code": [{
+  const GeneratedCode code(trace_meta_of(Json::parse(R"({"generated_code": [{
       "file": "/generated/c.py",
       "kernels": [{"name": "cpp_fused_add_0", "library": "/generated/k.so",
                    "source": {"file": "/generated/k.cpp", "line": 3}}],
       "calls": [{"line": 9, "origin": {"file": "/x.py", "line": 3}}, {"line": 12, "origin": {}},
-                {"line": 15, "origin": {"file": "/x.py", "line": 4}}]}]})"));
+                {"line": 15, "origin": {"file": "/x.py", "line": 4}}]}]})")));
   const GeneratedCode::Kernel* const kernel = code.kernel_of("/generated/k.so", "kernel");
   REQUIRE(kernel != nullptr);
   CHECK(kernel->name == "cpp_fused_add_0");
@@ -31,13 +34,13 @@ TEST_CASE("generated code has the names of its kernels and the lines that it com
 }
 
 TEST_CASE("a library with a graph in C++ has kernels under their names", "[generated_code]") {
-  const GeneratedCode code(Json::parse(R"({"generated_code": [
+  const GeneratedCode code(trace_meta_of(Json::parse(R"({"generated_code": [
       {"file": "/cache/cabc.wrapper.cpp", "kernels": [
           {"name": "cpp_fused_add_0", "source": {"file": "/cache/cabd.kernel.cpp", "line": 4},
            "origins": [{"op": "aten::add.Tensor"}]},
           {"name": "cpp_fused_mul_1", "source": {"file": "/cache/cabd.kernel.cpp", "line": 9}}]},
       {"file": "/cache/cabe.py", "kernels": [{"name": "cpp_fused_sub_0", "library": "/cache/k.so",
-                                              "source": {"file": "/cache/k.cpp", "line": 5}}]}]})"));
+                                              "source": {"file": "/cache/k.cpp", "line": 5}}]}]})")));
   // A package is unpacked elsewhere.
   const GeneratedCode::Kernel* const add = code.kernel_of("/x/cabc.wrapper.so", "cpp_fused_add_0");
   REQUIRE(add != nullptr);
@@ -59,7 +62,7 @@ TEST_CASE("generated code of a hostile trace is skipped", "[generated_code]") {
        {"{}", R"({"generated_code": 3})", R"({"generated_code": [1, null, "x", [1]]})",
         R"({"generated_code": [{"file": 3, "kernels": {"a": 1}, "calls": [{"line": -1}, 4]}]})",
         R"({"generated_code": [{"kernels": [{"library": "/k.so"}], "calls": [{"origin": 7}]}]})"}) {
-    const GeneratedCode code(Json::parse(text));
+    const GeneratedCode code(trace_meta_of(Json::parse(text)));
     CHECK(code.kernel_of("/k.so", "kernel") == nullptr);
     CHECK_FALSE(code.origin_of("", 0));
   }

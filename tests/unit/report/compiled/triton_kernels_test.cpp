@@ -6,11 +6,13 @@
 
 #include "report/compiled/triton_launches.h"
 #include "tests/unit/report/frame_details.h"
+#include "tracer/trace/trace_meta_json.h"
 
 using optrace::Frame;
 using optrace::Layer;
 using optrace::note_triton_kernels;
 using optrace::Report;
+using optrace::trace_meta_of;
 using optrace::TritonKernel;
 using optrace::TritonKernels;
 using optrace::written_detail;
@@ -19,7 +21,7 @@ using Json = nlohmann::json;
 namespace {
 
 TritonKernels kernels() {
-  return TritonKernels(Json::parse(R"({"torch_folder": "/s/torch", "triton_kernels": [
+  return TritonKernels(trace_meta_of(Json::parse(R"({"torch_folder": "/s/torch", "triton_kernels": [
       {"name": "scale", "file": "/x.py", "line": 7, "configurations": [
           {"constants": {"BLOCK": 128}, "num_warps": 4, "num_stages": 3, "registers": 16,
            "shared_memory": 0, "local_memory": 0},
@@ -30,7 +32,7 @@ TritonKernels kernels() {
           {"constants": {"XBLOCK": 64}, "num_warps": 2, "num_stages": 1, "chosen": false},
           {"constants": {"XBLOCK": 128}, "num_warps": 2, "num_stages": 1, "chosen": true}]},
       {"name": "triton_add", "generated_file": "/g/b.py", "file": "/s/torch/k.py", "line": 3,
-       "configurations": [{"constants": {"XBLOCK": 8}, "num_warps": 1}]}]})"));
+       "configurations": [{"constants": {"XBLOCK": 8}, "num_warps": 1}]}]})")));
 }
 
 Frame launch(const char* name, const char* figures) {
@@ -81,9 +83,9 @@ TEST_CASE("a Triton kernel is found by its name and the generated file", "[trito
 }
 
 TEST_CASE("functions with the same name have no known definition", "[triton]") {
-  const TritonKernels known(Json::parse(R"({"triton_kernels": [
+  const TritonKernels known(trace_meta_of(Json::parse(R"({"triton_kernels": [
       {"name": "k", "file": "/x.py", "line": 7, "configurations": [{"num_warps": 1}]},
-      {"name": "k", "file": "/y.py", "line": 7, "configurations": [{"num_warps": 2}]}]})"));
+      {"name": "k", "file": "/y.py", "line": 7, "configurations": [{"num_warps": 2}]}]})")));
   const TritonKernel* const kernel = known.find("", "k");
   REQUIRE(kernel != nullptr);
   CHECK(kernel->file.empty());
@@ -134,10 +136,11 @@ TEST_CASE("Triton kernels of a hostile trace are skipped", "[triton]") {
   for (const char* const text :
        {"{}", R"({"triton_kernels": 3})", R"({"triton_kernels": [1, null, "k", [1], {}]})",
         R"({"triton_kernels": [{"name": 3, "configurations": 4}]})"})
-    CHECK(TritonKernels(Json::parse(text)).empty());
-  const TritonKernels known(Json::parse(R"({"triton_kernels": [{"name": "k", "line": -1,
+    CHECK(TritonKernels(trace_meta_of(Json::parse(text))).empty());
+  const TritonKernels known(
+      trace_meta_of(Json::parse(R"({"triton_kernels": [{"name": "k", "line": -1,
       "file": ["/x"], "configurations": [7, {"constants": [1], "num_warps": -4, "chosen": 1},
-      {"constants": {"A": {"b": 1}, "C": null}}]}]})"));
+      {"constants": {"A": {"b": 1}, "C": null}}]}]})")));
   const TritonKernel* const kernel = known.find("", "k");
   REQUIRE(kernel != nullptr);
   CHECK(kernel->file.empty());

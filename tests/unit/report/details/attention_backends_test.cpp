@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/unit/report/frame_details.h"
+#include "tracer/trace/trace_meta_json.h"
 
 using optrace::attention_lines;
 using optrace::Frame;
@@ -27,7 +28,7 @@ std::vector<std::string> lines(const Json& meta, const Json& query, const Json& 
            {"arguments", {described_tensor("query", query), described_tensor("key", key)}}});
   Report report;
   report.roots.push_back(std::move(frame));
-  note_attention_backends(report, meta, nullptr);
+  note_attention_backends(report, optrace::trace_meta_of(meta), nullptr);
   return attention_lines(report.roots.front().detail->dispatch->attention_backends);
 }
 

@@ -25,12 +25,8 @@ constexpr const char* kAddKernel = "_ZN2at6native10add_kernelEPfi";
 // Builds a trace in which one function makes a launch for each record.
 TraceBuilder launches(const std::vector<std::string>& records) {
   TraceBuilder t;
-  t.trace.meta = {{"device", "cuda"},
-                  {"dry_run",
-                   {{"arch", "sm_90"},
-                    {"gpu_model", "H100"},
-                    {"devices", 2U},
-                    {"libraries", {"libcudart.so.12"}}}}};
+  t.trace.meta.device = "cuda";
+  t.trace.meta.dry_run = {{"sm_90", "H100", 2}, {"libcudart.so.12"}};
   t.trace.modules = {{"/x/libtorch_cuda.so", ""}, {"/y/libcudart.so.12", ""}};
   const auto caller = t.function("_ZN2at6native10gpu_kernelEv"), launch = t.function(kLaunch);
   t.trace.functions[launch].module = 1;

@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/unit/report/frame_details.h"
+#include "tracer/trace/trace_meta_json.h"
 
 using namespace optrace;
 using Json = nlohmann::json;
@@ -83,8 +84,8 @@ Json add_record(std::uint64_t keys, std::uint64_t included, std::uint64_t exclud
 
 Trace make_trace(const std::vector<Json>& records) {
   Trace trace;
-  trace.meta = {{"torch_folder", "/site-packages/torch"},
-                {"dispatch_tables", {{"aten::add.Tensor", kAddTable}}}};
+  trace.meta.torch_folder = "/site-packages/torch";
+  trace.meta.dispatch_tables.emplace()["aten::add.Tensor"] = kAddTable;
   trace.op_records.push_back(kKeys.dump());
   for (const Json& record : records) trace.op_records.push_back(record.dump());
   return trace;
@@ -189,7 +190,7 @@ TEST_CASE("kernels, boxed kernels, fallbacks and Python are told apart") {
   Trace trace = make_trace({add_record(kPlainTensor | kConjugate, 0, kAutograd),
                             add_record(kPlainTensor | kPython, 0, kAutograd | kAdInplaceOrView),
                             add_record(kPlainTensor | kCuda, 0, 0)});
-  trace.meta["boxed_kernels"]["aten::add.Tensor"] = {
+  trace.meta.boxed_kernels.emplace()["aten::add.Tensor"] = {
       "registered at /site-packages/torch/_registrations.py:5"};
   const Json conjugate = detail_of(trace, {{.record = 1, .calls = 1}});
   CHECK(conjugate["dispatch_key"] == "Conjugate");
@@ -209,7 +210,7 @@ TEST_CASE("a call without tensors gets the kernel for no key") {
 
 TEST_CASE("a key for which nothing is registered is chosen, and has no kernel") {
   Trace trace = make_trace({add_record(kCpu | kDense, 0, 0)});
-  trace.meta["dispatch_tables"]["aten::add.Tensor"] = "CUDA: registered at /x/y.cpp:1 [kernel]\n";
+  trace.meta.dispatch_tables->at("aten::add.Tensor") = "CUDA: registered at /x/y.cpp:1 [kernel]\n";
   const Json detail = detail_of(trace, {{.record = 1, .calls = 1}});
   CHECK(detail["dispatch_key"] == "CPU");
   CHECK(detail["kernel"].is_null());
@@ -218,7 +219,7 @@ TEST_CASE("a key for which nothing is registered is chosen, and has no kernel") 
 
 TEST_CASE("without a table there are key sets, and no choice") {
   Trace trace = make_trace({add_record(kPlainTensor, 0, 0)});
-  trace.meta.erase("dispatch_tables");
+  trace.meta.dispatch_tables.reset();
   const Json detail = detail_of(trace, {{.record = 1, .calls = 1}});
   CHECK(detail["key_set"] == Json({"AutogradCPU", "ADInplaceOrView", "CPU"}));
   CHECK_FALSE(detail.contains("dispatch_key"));
@@ -416,7 +417,11 @@ TEST_CASE("damaged records and tables never give a detail of other types") {
       if (random() % 8 == 0 && !record.empty())
         record[random() % record.size()] = static_cast<char>(random() % 256);
     }
-    if (random() % 4 == 0) damage(trace.meta, random);
+    if (random() % 4 == 0) {
+      Json meta = to_json(trace.meta);
+      damage(meta, random);
+      trace.meta = trace_meta_of(meta);
+    }
     const std::vector<OpTally> tallies{{.record = 1, .results = 2, .calls = 1},
                                        {.record = static_cast<std::uint32_t>(random() % 9),
                                         .results = static_cast<std::uint32_t>(random() % 9),

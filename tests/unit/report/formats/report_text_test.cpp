@@ -6,11 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "present/terminal_text.h"
-#include "report/merge/recording_json.h"
 #include "report/model/report.h"
 #include "tests/unit/report/frames.h"
 #include "tests/unit/report/written_report.h"
 #include "tests/unit/trace_builder.h"
+#include "tracer/trace/trace_meta_json.h"
 
 using Catch::Contains;
 using optrace::columns;
@@ -109,7 +109,7 @@ TEST_CASE("what to try next has the options that were given", "[report_text]") {
   for (const std::vector<std::string>& hostile :
        std::vector<std::vector<std::string>>{{"-o", "plain"},
                                              {"--trace=plain"},
-                                             optrace::recording_of(no_text).options,
+                                             optrace::trace_meta_of(no_text).options,
                                              {"--shape", "$(x)"},
                                              {"--python", "x"}}) {
     report.recording.options = hostile;
@@ -188,14 +188,10 @@ TEST_CASE("what comes from a trace can't drive the terminal", "[report_text]") {
 
   Report report = conv2d_report();
   const std::string hostile = "\x1b]8;;https://evil\x1b\\\r\n\xe2\x80\xae";
-  report.recording = optrace::recording_of(nlohmann::json{
-      {"call", hostile},
-      {"op", hostile},
-      {"options", {hostile, 5}},
-      {"python", hostile},
-      {"interpreter", {{"path", hostile}, {"from", hostile}}},
-      {"warnings", {hostile, 5}},
-      {"inputs", {{{"name", hostile}, {"shape", {hostile}}, {"dtype", hostile}}, 7}}});
+  report.recording.call = report.recording.op = report.recording.python = hostile;
+  report.recording.interpreter = report.recording.interpreter_from = hostile;
+  report.recording.options = report.recording.warnings = {hostile};
+  report.recording.inputs = {{hostile, std::nullopt, hostile}};
   report.torch.version = hostile;
   report.roots[0].name = hostile;
   report.roots[0].source.edit().file = hostile;

@@ -34,11 +34,12 @@ TraceFunction native(std::uint64_t address, const std::string& symbol) {
 /// A trace of a rank: `main` calls `work` as often as told and, if `more` is named, that too.
 Trace trace_of(std::uint64_t rank, std::uint64_t calls, const std::string& more = {}) {
   Trace trace;
-  trace.meta = {{"torch", {{"version", "2.6.0"}, {"git_version", "2236df17"}}},
-                {"device", "cpu"},
-                {"warnings", {"rank " + std::to_string(rank % 2)}},
-                {"shortfalls", nlohmann::json::object({{"texts_lost", 1U}})},
-                {"process", {{"id", 1000 + rank}, {"rank", rank}}}};
+  trace.meta.torch.version = "2.6.0";
+  trace.meta.torch.git_version = "2236df17";
+  trace.meta.device = "cpu";
+  trace.meta.warnings = {"rank " + std::to_string(rank % 2)};
+  trace.meta.shortfalls = {{"texts_lost", 1}};
+  trace.meta.process = {1000 + rank, rank};
   trace.modules = {{"/lib/libtorch_cpu.so", "abc"}};
   trace.threads.emplace_back().id = 500 + rank;
   trace.threads[0].lost = 1;
@@ -129,8 +130,8 @@ TEST_CASE("a merged trace has the sums of its traces", "[trace_merge]") {
   CHECK(sum.paths[1].calls == 22);
   CHECK(sum.paths[1].ops.size() == 2);
   CHECK(sum.statistics.entries == 22);
-  CHECK(sum.meta["shortfalls"]["texts_lost"] == 2);
-  CHECK(sum.meta["warnings"].size() == 2);
+  CHECK(sum.meta.shortfalls.at("texts_lost") == 2);
+  CHECK(sum.meta.warnings.size() == 2);
   CHECK(sum.threads[0].lost == 2);
 
   const Report report = merge(sum, nullptr, {.all = true});
@@ -153,7 +154,7 @@ TEST_CASE("traces that don't belong together are refused", "[trace_merge]") {
   Trace other = trace_of(1, 10);
   CHECK_THROWS_WITH(merged({&first, &first}),
                     Catch::Contains("the trace of rank 0 is given twice"));
-  other.meta["torch"]["version"] = "2.7.0";
+  other.meta.torch.version = "2.7.0";
   CHECK_THROWS_WITH(merged({&first, &other}), Catch::Contains("different versions of torch"));
   other = trace_of(1, 10);
   other.op_records[0] = R"({"key_names": {"backends": 1}})";
@@ -167,7 +168,9 @@ TEST_CASE("corrupt metadata of a merged trace is refused", "[trace_merge]") {
   REQUIRE(read_merged_processes(sum));
   const auto refused = [&](const char* pointer, const nlohmann::json& value) {
     Trace broken = sum;
-    broken.meta["merged"][nlohmann::json::json_pointer(pointer)] = value;
+    auto merged = nlohmann::json::parse(sum.meta.merged);
+    merged[nlohmann::json::json_pointer(pointer)] = value;
+    broken.meta.merged = merged.dump();
     CHECK_THROWS_WITH(read_merged_processes(broken), Catch::Contains("is corrupt"));
   };
   refused("/processes", nlohmann::json::array());

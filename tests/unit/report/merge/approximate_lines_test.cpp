@@ -79,9 +79,10 @@ struct SmallIndex : IndexFile {
 // A program calls torch.roll, whose kernel calls two functions.
 Trace roll() {
   TraceBuilder t;
-  t.trace.meta = {{"torch", {{"version", "2.6.0+cpu"}, {"git_version", kCommit}}},
-                  {"device", "cpu"},
-                  {"op_names", {{"roll", "aten::roll"}}}};
+  t.trace.meta.torch.version = "2.6.0+cpu";
+  t.trace.meta.torch.git_version = kCommit;
+  t.trace.meta.device = "cpu";
+  t.trace.meta.op_names = {{"roll", "aten::roll"}};
   t.trace.modules = {{"/x/libtorch_cpu.so", ""}};
   const auto program = t.python("__main__.<module>");
   t.trace.python_functions[program].file = "/home/u/train.py";

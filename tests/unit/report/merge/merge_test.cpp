@@ -47,10 +47,11 @@ constexpr const char* kImplementation =
 // Python calls torch.conv2d, which goes through the dispatcher to a kernel and to oneDNN.
 TraceBuilder conv2d() {
   TraceBuilder t;
-  t.trace.meta = {{"torch", {{"version", "2.6.0+cu124"}, {"git_version", std::string(40, 'a')}}},
-                  {"device", "cpu"},
-                  {"torch_folder", "/site-packages/torch"},
-                  {"op_names", {{"conv2d", "aten::conv2d"}}}};
+  t.trace.meta.torch.version = "2.6.0+cu124";
+  t.trace.meta.torch.git_version = std::string(40, 'a');
+  t.trace.meta.device = "cpu";
+  t.trace.meta.torch_folder = "/site-packages/torch";
+  t.trace.meta.op_names = {{"conv2d", "aten::conv2d"}};
   t.trace.modules = {{"/x/libtorch_cpu.so", ""}, {"/x/libpython3.11.so.1.0", ""}};
   const auto loop = t.function("_PyEval_EvalFrameDefault");
   t.trace.functions[loop].module = 1;
@@ -138,7 +139,7 @@ const Frame& descend(const Frame& frame, unsigned levels) {
 
 TEST_CASE("a call through hidden Python is on the visible frame's own line", "[merge]") {
   TraceBuilder t;
-  t.trace.meta = {{"torch_folder", "/site-packages/torch"}};
+  t.trace.meta.torch_folder = "/site-packages/torch";
   t.trace.modules = {{"/x/libtorch_python.so", ""}};
   const auto loop = t.function("_PyEval_EvalFrameDefault"), binding = t.function(kBinding);
   const auto call_op = t.function(kCall);
@@ -249,17 +250,12 @@ TEST_CASE("everything that is folded away is there when all is asked for", "[mer
 
 TEST_CASE("what torch.compile does while it compiles is one frame", "[merge]") {
   TraceBuilder t;
-  t.trace.meta = {
-      {"torch_folder", "/site-packages/torch"},
-      {"compilations",
-       {{{"id", "0/0"},
-         {"function", "f"},
-         {"called_from", {{"file", "/home/u/train.py"}, {"line", 12}}}}}},
-      {"generated_code",
-       {{{"file", "/generated/code.py"},
-         {"kernels", {{{"name", "cpp_fused_add_0"}, {"library", "/generated/k.so"}}}},
-         {"calls", {{{"line", 30}, {"origin", {{"file", "/home/u/train.py"}, {"line", 5}}}}}}}}}};
-  t.trace.meta = nlohmann::json::parse(t.trace.meta.dump());  // Its counts are unsigned now.
+  t.trace.meta.torch_folder = "/site-packages/torch";
+  t.trace.meta.compilations = R"([{"id": "0/0", "function": "f",
+      "called_from": {"file": "/home/u/train.py", "line": 12}}])";
+  t.trace.meta.generated_code = R"([{"file": "/generated/code.py",
+      "kernels": [{"name": "cpp_fused_add_0", "library": "/generated/k.so"}],
+      "calls": [{"line": 30, "origin": {"file": "/home/u/train.py", "line": 5}}]}])";
   t.trace.modules = {{"/x/libtorch_cpu.so", ""}, {"/generated/k.so", ""}};
   const auto python = [&t](const char* name, const char* file) {
     const auto function = t.python(name);
@@ -328,7 +324,7 @@ TEST_CASE("ops without a name in the trace are named by the index", "[merge]") {
   const IndexFile file(with_ops);
   const Index index = file.open();
   TraceBuilder t = conv2d();
-  t.trace.meta.erase("op_names");
+  t.trace.meta.op_names.clear();
   CHECK(descend(merge_timeline(t.trace, &index, {}).roots[0], 3).op == "aten::conv2d");
   CHECK_FALSE(descend(merge_timeline(t.trace, nullptr, {}).roots[0], 3).op);
 }

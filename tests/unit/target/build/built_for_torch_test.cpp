@@ -211,7 +211,7 @@ TEST_CASE("what others can change leaves nothing in the cache") {
   REQUIRE(built.folder);
   CHECK(std::filesystem::exists(built.library()));
   CHECK_THAT(not_kept_warning(built), Catch::Contains("everybody may write to"));
-  nlohmann::json warnings = nlohmann::json::array();
+  std::vector<std::string> warnings;
   for (int round = 0; round < 2; ++round) add_not_kept_warning(built, warnings);
   CHECK(warnings.size() == 1);
   CHECK(std::filesystem::is_empty(packages.cache()));

@@ -131,7 +131,7 @@ TEST_CASE("a timeline keeps every event, of each thread in its order", "[collect
     for (std::size_t i = 1; i < 10; ++i) CHECK(thread.events[i].time > thread.events[i - 1].time);
   }
   CHECK(trace.paths.size() == 20);  // Ten levels on each thread.
-  CHECK_FALSE(trace.meta.contains("shortfalls"));
+  CHECK(trace.meta.shortfalls.empty());
 }
 
 namespace {
@@ -235,7 +235,8 @@ TEST_CASE("a timeline ends where its memory does, and all else is counted", "[co
   REQUIRE(trace.threads.size() == 1);
   const std::size_t kept = trace.threads[0].events.size();
   CHECK((kept > 0 && kept < 20));
-  CHECK(trace.meta["shortfalls"] == nlohmann::json{{"timeline_ends", 20 - kept}});
+  CHECK(trace.meta.shortfalls ==
+        std::map<std::string, std::uint64_t>{{"timeline_ends", 20 - kept}});
   std::uint64_t calls = 0;
   for (const TracePath& path : trace.paths) calls += path.calls;
   CHECK(calls == 10);

@@ -196,7 +196,7 @@ TEST_CASE("paths beyond the budget are counted by their functions", "[path_count
   Trace whole = varied_calls();
   count_paths(whole, {});
   REQUIRE(whole.paths.size() > 5000);
-  CHECK_FALSE(whole.meta.contains("shortfalls"));
+  CHECK(whole.meta.shortfalls.empty());
 
   for (const std::size_t bytes : {std::size_t{1'000'000}, std::size_t{3'000'000}}) {
     Trace small = varied_calls();
@@ -204,8 +204,8 @@ TEST_CASE("paths beyond the budget are counted by their functions", "[path_count
     INFO(small.paths.size());
     CHECK(small.paths.size() < bytes / 1000);
     CHECK(calls_by_function(small) == calls_by_function(whole));
-    REQUIRE(small.meta.contains("shortfalls"));
-    CHECK(small.meta["shortfalls"] == nlohmann::json{{"paths_merged", merged_calls(small)}});
+    CHECK(small.meta.shortfalls ==
+          std::map<std::string, std::uint64_t>{{"paths_merged", merged_calls(small)}});
     for (std::size_t i = 0; i < small.paths.size(); ++i) {
       const TracePath& path = small.paths[i];
       CHECK((path.parent == kNone || path.parent < i));
@@ -227,7 +227,7 @@ TEST_CASE("paths beyond the budget are counted by their functions", "[path_count
   Trace none = varied_calls();
   count_paths(none, {}, std::make_shared<MemoryBudget>(0));
   CHECK(none.paths.size() <= 2);
-  CHECK(none.meta["shortfalls"] == nlohmann::json{{"calls_unnamed", 20'000}});
+  CHECK(none.meta.shortfalls == std::map<std::string, std::uint64_t>{{"calls_unnamed", 20'000}});
 }
 
 TEST_CASE("recursion without end has an end in the trace", "[path_counter]") {
@@ -542,8 +542,8 @@ TEST_CASE("what a device did hangs on the function that asked for it", "[path_co
   CHECK(t.trace.paths[1].activities.empty());
   CHECK(t.trace.paths[2].activities ==
         std::vector<ActivityTally>{{1, 2, 40, 10, 30}, {0, 1, 1, 1, 1}});
-  REQUIRE(t.trace.meta["warnings"].size() == 1);
-  CHECK(t.trace.meta["warnings"][0].get<std::string>().starts_with("1 kernels, copies or fills"));
+  REQUIRE(t.trace.meta.warnings.size() == 1);
+  CHECK(t.trace.meta.warnings[0].starts_with("1 kernels, copies or fills"));
 }
 
 TEST_CASE("what a device did for Python or an autograd node hangs there", "[path_counter]") {
@@ -582,7 +582,7 @@ TEST_CASE("calls are remembered for long, but not for ever", "[path_counter]") {
   note(thread, EventKind::device_activity, 1, kCalls, 1);
   count_paths(t.trace, {});
   CHECK(t.trace.paths[0].activities == std::vector<ActivityTally>{{1, 2, 2, 1, 1}});
-  CHECK(t.trace.meta["warnings"].size() == 1);
+  CHECK(t.trace.meta.warnings.size() == 1);
 }
 
 TEST_CASE("more kinds of activities than are kept are counted", "[path_counter]") {
@@ -599,7 +599,7 @@ TEST_CASE("more kinds of activities than are kept are counted", "[path_counter]"
   CHECK(t.trace.paths[0].activities.size() == kMaxActivities);
   CHECK(t.trace.paths[0].activities.back() == ActivityTally{kMaxActivities, 2, 2, 1, 1});
   CHECK(t.trace.paths[0].activities_left_out == 4);
-  CHECK(t.trace.meta["warnings"].is_null());
+  CHECK(t.trace.meta.warnings.empty());
 }
 
 TEST_CASE("of what is not selected, a device's work is not counted", "[path_counter]") {
@@ -616,7 +616,7 @@ TEST_CASE("of what is not selected, a device's work is not counted", "[path_coun
   count_paths(t.trace, {.ops = "mul*"});
   REQUIRE(t.trace.paths.size() == 1);
   CHECK(t.trace.paths[0].activities == std::vector<ActivityTally>{{1, 1, 20, 20, 20}});
-  CHECK(t.trace.meta["warnings"].is_null());
+  CHECK(t.trace.meta.warnings.empty());
 }
 
 TEST_CASE("more kinds of records than are kept are counted", "[path_counter]") {

@@ -64,7 +64,7 @@ class RecordedLibrary {
 
   /// Returns the trace of one call with these events.
   Trace trace(ProbeSession& session, const std::vector<recording::Event>& events,
-              nlohmann::json meta = {}) const {
+              TraceMeta meta = {}) const {
     region_.own(0, kThread, 0);
     std::ranges::copy(events, region_.events(0));
     Collector collector(region_.file(), session,
@@ -105,6 +105,8 @@ TEST_CASE("a recording becomes a trace with names, callers and jumps") {
   const std::uint32_t call_id = TracedLibrary::id(*plan, traced.functions.at(kCall).address, 10);
   const std::uint32_t kernel_id =
       TracedLibrary::id(*plan, traced.functions.at(kKernel).address, 10);
+  TraceMeta meta;
+  meta.op = "aten::relu";
   const Trace trace = recorded.trace(session,
                                      {{recording::kPythonCall, 40, 0x7ffd80, 0, 1100},
                                       {recording::kPythonPosition, 6, 0, 0, 1150},
@@ -114,9 +116,9 @@ TEST_CASE("a recording becomes a trace with names, callers and jumps") {
                                       {kernel_id, 0, 0x7ffc00, 0x123456, 1304},
                                       {recording::kBuiltinReturn, 0, 0x7ffd80, 1, 1400},
                                       {recording::kPythonReturn, 0, 0x7ffd80, 0, 1500}},
-                                     {{"op", "aten::relu"}});
-  CHECK(trace.meta["op"] == "aten::relu");
-  CHECK(trace.meta["probes"] == nlohmann::json({{"placed", 2}, {"failed", 0}}));
+                                     meta);
+  CHECK(trace.meta.op == "aten::relu");
+  CHECK(trace.meta.probes == TraceMeta::Probes{.mode = {}, .placed = 2, .failed = 0});
   REQUIRE(trace.modules.size() == 1);
   CHECK(trace.modules[0].build_id == traced.module->build_id());
   REQUIRE(trace.threads.size() == 1);

@@ -22,9 +22,10 @@ namespace {
 
 Trace example_trace() {
   Trace trace;
-  trace.meta = {{"torch", {{"version", "2.6.0+cu124"}, {"debug", false}}},
-                {"op", "aten::conv2d"},
-                {"op_names", {{"add_Tensor", "aten::add.Tensor"}}}};
+  trace.meta.torch.version = "2.6.0+cu124";
+  trace.meta.torch.debug = false;
+  trace.meta.op = "aten::conv2d";
+  trace.meta.op_names = {{"add_Tensor", "aten::add.Tensor"}};
   trace.modules = {{"/lib/libtorch_cpu.so", "00ff", false}, {"/lib/libtorch_python.so", "", true}};
   trace.functions = {{0, 0x1000, "_ZN2at4_ops6conv2d4callE", "", true, false, true, {1}},
                      {1, 0x20, "", "python_variable.cpp", false, true, false, {}},
@@ -222,7 +223,7 @@ TEST_CASE("a trace comes back as it was written") {
   write_trace(trace, path);
   CHECK(same(read_trace(path), trace));
   write_trace(Trace{}, path);
-  CHECK(read_trace(path).meta == nlohmann::json::object());
+  CHECK(read_trace(path).meta == TraceMeta());
 }
 
 TEST_CASE("without events a trace has the rest") {

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "report/model/report_reader.h"
+#include "tracer/trace/recorded_run.h"
 
 namespace optrace {
 
@@ -13,5 +13,8 @@ TorchBuild torch_build_of(const nlohmann::json& json);
 EmulatedDevice emulated_device_of(const nlohmann::json& json);
 RecordedSteps recorded_steps_of(const nlohmann::json& json);
 ReportProcess process_of(const nlohmann::json& json);
+
+nlohmann::json to_json(const TorchBuild& torch);
+nlohmann::json to_json(const EmulatedDevice& device);
 
 }  // namespace optrace

@@ -1,6 +1,7 @@
-#include "report/json/read_recording_json.h"
+#include "tracer/trace/recorded_run_json.h"
 
 #include "platform/text/json_fields.h"
+#include "platform/text/json_members.h"
 
 namespace optrace {
 
@@ -21,6 +22,17 @@ RecordedSteps recorded_steps_of(const Json& json) {
 
 ReportProcess process_of(const Json& json) {
   return {number_at(json, "id"), number_at(json, "rank")};
+}
+
+Json to_json(const TorchBuild& torch) {
+  return {{"version", null_if_empty(torch.version)},
+          {"git_version", null_if_empty(torch.git_version)},
+          {"cuda", null_if_empty(torch.cuda)},
+          {"debug", value_or_null(torch.debug)}};
+}
+
+Json to_json(const EmulatedDevice& device) {
+  return {{"arch", device.arch}, {"gpu_model", device.gpu_model}, {"devices", device.devices}};
 }
 
 }  // namespace optrace
