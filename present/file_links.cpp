@@ -8,7 +8,7 @@ namespace {
 // A report that was read from a file has any text as a URL.
 std::string safe_url(const std::string& url) {
   const bool safe = url.starts_with("https://") &&
-                    std::all_of(url.begin(), url.end(), [](char c) { return c > ' ' && c < 0x7F; });
+                    std::ranges::all_of(url, [](char c) { return c > ' ' && c < 0x7F; });
   return safe ? url : std::string();
 }
 

@@ -43,7 +43,7 @@ HeaderFolders::HeaderFolders(const std::vector<std::filesystem::path>& torches) 
     for (const auto& entry : std::filesystem::directory_iterator(packages / "nvidia", error))
       add_folder(entry.path() / "include", wheels);
     add_folder(packages / "cusparselt" / "include", wheels);
-    std::sort(wheels.begin(), wheels.end());
+    std::ranges::sort(wheels);
     wheels_.insert(wheels_.end(), wheels.begin(), wheels.end());
   }
   for (const auto& folder : system_header_folders()) add_folder(folder, system_);
@@ -132,8 +132,7 @@ std::string lacking_headers(const std::vector<const DeviceFamily*>& families,
   for (const DeviceFamily* const family : families) {
     headers.push_back(family->headers.front());
     std::string wheel = fmt::format("'{}'", requirement(torch_folder, *family, cuda));
-    if (std::find(wheels.begin(), wheels.end(), wheel) == wheels.end())
-      wheels.push_back(std::move(wheel));
+    if (std::ranges::find(wheels, wheel) == wheels.end()) wheels.push_back(std::move(wheel));
   }
   return fmt::format("{} {} {}: pip install {}", joined(headers, ", "),
                      headers.size() == 1 ? "is" : "are", looked_for_headers(), joined(wheels, " "));

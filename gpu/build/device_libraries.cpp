@@ -41,7 +41,7 @@ std::vector<std::filesystem::path> files_of_torch(const std::filesystem::path& t
   std::vector<std::filesystem::path> libraries;
   add_libraries_in(torch_folder / "lib", "lib", libraries);
   add_libraries_in(torch_folder, "_C", libraries);
-  std::sort(libraries.begin(), libraries.end());
+  std::ranges::sort(libraries);
   return libraries;
 }
 

@@ -161,7 +161,7 @@ class EmulatedDevice {
           found.push_back(entry.path());
       }
     }
-    std::sort(found.begin(), found.end());
+    std::ranges::sort(found);
     return found;
   }
 

@@ -73,7 +73,7 @@ std::string outputs_of(const Prototype& prototype, const std::vector<std::size_t
     const Parameter& parameter = prototype.parameters[at];
     const bool to_values = parameter.pointee == "void" || parameter.pointee_complete;
     if (parameter.kind == ValueKind::pointer && !parameter.pointee_constant && to_values &&
-        std::find(filled.begin(), filled.end(), at) == filled.end())
+        std::ranges::find(filled, at) == filled.end())
       text += fmt::format("  optrace::emulated::library_wrote(a{});\n", at);
   }
   return text;

@@ -18,7 +18,7 @@ namespace optrace {
 namespace {
 
 bool is_wanted(const std::string& name, const std::vector<std::string>& only) {
-  return only.empty() || std::any_of(only.begin(), only.end(), [&](const std::string& pattern) {
+  return only.empty() || std::ranges::any_of(only, [&](const std::string& pattern) {
            return matches_glob(name, pattern);
          });
 }
@@ -32,7 +32,7 @@ std::vector<SourceUnit> wanted_units(std::vector<SourceUnit> units,
                 "The pattern is for paths from the top of the tree, and * matches any characters: "
                 "--only 'aten/src/ATen/native/Conv*.cpp'.");
   }
-  std::stable_sort(units.begin(), units.end(), [](const auto& left, const auto& right) {
+  std::ranges::stable_sort(units, [](const auto& left, const auto& right) {
     return std::filesystem::file_size(left.path) > std::filesystem::file_size(right.path);
   });
   return units;

@@ -78,9 +78,8 @@ bool opens_body(std::string_view rest) {
       rest.remove_prefix(1);
     if (rest.starts_with('{')) return true;
     constexpr std::array<std::string_view, 4> kBetween = {"const", "noexcept", "override", "final"};
-    const auto* const word =
-        std::find_if(kBetween.begin(), kBetween.end(),
-                     [&](std::string_view between) { return rest.starts_with(between); });
+    const auto* const word = std::ranges::find_if(
+        kBetween, [&](std::string_view between) { return rest.starts_with(between); });
     if (word == kBetween.end()) return false;
     rest.remove_prefix(word->size());
   }
@@ -90,8 +89,8 @@ bool is_in_defining_macro(std::string_view before) {
   constexpr std::array<std::string_view, 5> kMacros = {"TORCH_IMPL_FUNC(", "TORCH_META_FUNC(",
                                                        "TORCH_META_FUNC2(", "DEFINE_DISPATCH(",
                                                        "_DISPATCH("};
-  return std::any_of(kMacros.begin(), kMacros.end(),
-                     [&](std::string_view macro) { return before.ends_with(macro); });
+  return std::ranges::any_of(kMacros,
+                             [&](std::string_view macro) { return before.ends_with(macro); });
 }
 
 // Returns the words of a name such as `_scaled_dot_product_attention`.
@@ -270,10 +269,9 @@ class OnDemand {
   // cached.
   std::size_t read(const std::vector<std::string>& names) {
     std::vector<SourceUnit> units;
-    std::copy_if(units_.begin(), units_.end(), std::back_inserter(units),
-                 [&](const SourceUnit& unit) {
-                   return std::find(names.begin(), names.end(), unit.name) != names.end();
-                 });
+    std::copy_if(
+        units_.begin(), units_.end(), std::back_inserter(units),
+        [&](const SourceUnit& unit) { return std::ranges::find(names, unit.name) != names.end(); });
     if (units.empty()) return 0;
     const ParsedUnits parsed = work_.parse(units, {});
     auto functions = merge_findings(parsed.units, {}).functions;
@@ -317,11 +315,10 @@ class OnDemand {
     std::vector<std::string> units;
     units.reserve(scores.size());
     for (const auto& [name, score] : scores) units.push_back(name);
-    if (std::any_of(scores.begin(), scores.end(),
-                    [](const auto& unit) { return unit.second.foremost > 0; })) {
+    if (std::ranges::any_of(scores, [](const auto& unit) { return unit.second.foremost > 0; })) {
       std::erase_if(units, [&](const auto& unit) { return scores.at(unit).foremost == 0; });
     }
-    std::stable_sort(units.begin(), units.end(), [&](const auto& left, const auto& right) {
+    std::ranges::stable_sort(units, [&](const auto& left, const auto& right) {
       const Score& one = scores.at(left);
       const Score& other = scores.at(right);
       return std::tie(one.foremost, one.names) > std::tie(other.foremost, other.names);
@@ -340,7 +337,7 @@ class OnDemand {
   static bool is_candidate(const SourceUnit& unit) {
     constexpr std::array<std::string_view, 3> kOthers = {"/generated/", "/miopen/", "/hip/"};
     return !unit.name.starts_with("build/") &&
-           std::none_of(kOthers.begin(), kOthers.end(), [&](std::string_view part) {
+           std::ranges::none_of(kOthers, [&](std::string_view part) {
              return unit.name.find(part) != std::string::npos;
            });
   }
@@ -434,7 +431,7 @@ MadeIndex prepare_on_demand(const MakeIndexOptions& options) {
   OnDemand on_demand(work, nullptr);
   // The smallest unit of each group, to get the headers of the group parsed.
   std::vector<SourceUnit> units = on_demand.units();
-  std::stable_sort(units.begin(), units.end(), [](const auto& left, const auto& right) {
+  std::ranges::stable_sort(units, [](const auto& left, const auto& right) {
     return std::filesystem::file_size(left.path) < std::filesystem::file_size(right.path);
   });
   std::set<UnitGroup> groups;
@@ -453,8 +450,7 @@ MadeIndex prepare_on_demand(const MakeIndexOptions& options) {
 bool lacks(const Index& index, const std::vector<std::string>& names) {
   if (index.note(kTreeNote).empty()) return false;
   const std::set<std::string> asked = lines_of(index.note(kNamesNote));
-  return !std::all_of(names.begin(), names.end(),
-                      [&](const std::string& name) { return asked.contains(name); });
+  return !std::ranges::all_of(names, [&](const std::string& name) { return asked.contains(name); });
 }
 
 AddedOnDemand add_on_demand(const Index& index, const std::vector<std::string>& names) {

@@ -60,7 +60,7 @@ Project open_project(const MakeProjectOptions& options) {
 }
 
 bool is_source(const std::filesystem::path& path) {
-  return std::find(kSources.begin(), kSources.end(), path.extension().string()) != kSources.end();
+  return std::ranges::find(kSources, path.extension().string()) != kSources.end();
 }
 
 bool lies_in(const std::filesystem::path& path, const std::filesystem::path& folder) {
@@ -211,9 +211,8 @@ std::vector<std::string> parse_arguments_of(const std::vector<std::string>& comm
   std::vector<std::string> kept;
   for (std::size_t at = 1; at < command.size(); ++at) {
     const std::string& word = command[at];
-    const auto* const option =
-        std::find_if(kWithValue.begin(), kWithValue.end(),
-                     [&](std::string_view name) { return word.starts_with(name); });
+    const auto* const option = std::ranges::find_if(
+        kWithValue, [&](std::string_view name) { return word.starts_with(name); });
     if (option != kWithValue.end()) {
       std::string value = word.substr(option->size());
       if (value.empty() && at + 1 < command.size()) value = command[++at];

@@ -129,8 +129,8 @@ class Run {
       for (auto& worker : workers_) hand_out(worker);
       wait_for_answers();
     }
-    std::sort(failed_.begin(), failed_.end(),
-              [](const auto& left, const auto& right) { return left.name < right.name; });
+    std::ranges::sort(failed_,
+                      [](const auto& left, const auto& right) { return left.name < right.name; });
     return std::move(failed_);
   }
 

@@ -58,7 +58,7 @@ std::string first_string_in(CXCursor expression) {
 std::string op_name(std::string_view schema, std::string_view library) {
   std::string_view name = schema.substr(0, schema.find('('));
   name = name.substr(0, name.find_last_not_of(' ') + 1);
-  const bool is_name = !name.empty() && std::all_of(name.begin(), name.end(), [](char letter) {
+  const bool is_name = !name.empty() && std::ranges::all_of(name, [](char letter) {
     return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_' ||
            letter == ':' || letter == '.';
   });
@@ -85,9 +85,8 @@ std::string printed_key(std::string_view key) {
       Alias{"PrivateUse2_PreAutograd", "AutogradPrivateUse2"},
       Alias{"PrivateUse3_PreAutograd", "AutogradPrivateUse3"},
   };
-  const auto* const found = std::find_if(kAliases.begin(), kAliases.end(), [&](const Alias& alias) {
-    return alias.enumerator == key;
-  });
+  const auto* const found =
+      std::ranges::find_if(kAliases, [&](const Alias& alias) { return alias.enumerator == key; });
   return std::string(found == kAliases.end() ? key : found->printed);
 }
 

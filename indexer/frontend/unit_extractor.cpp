@@ -145,7 +145,7 @@ void UnitExtractor::walk(CXCursor cursor, const Place& place, Open open) {
   const std::string own_symbol = std::move(open_.back().own_symbol);
   open_.pop_back();
   auto& calls = function.calls;
-  std::sort(calls.begin(), calls.end());
+  std::ranges::sort(calls);
   calls.erase(std::unique(calls.begin(), calls.end()), calls.end());
   // Different functions of headers are mistaken for each other with a probability of about 2^-64.
   if (place.file->is_header && !seen_.insert(hash_of(function)).second) return;

@@ -251,8 +251,8 @@ IndexContents merge_findings(std::span<const CachedUnit> units,
     std::move(found.registrations.begin(), found.registrations.end(),
               std::back_inserter(contents.registrations));
   };
-  std::for_each(units.begin(), units.end(), take);
-  std::for_each(headers.begin(), headers.end(), take);
+  std::ranges::for_each(units, take);
+  std::ranges::for_each(headers, take);
   return contents;
 }
 

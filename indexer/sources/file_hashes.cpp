@@ -64,7 +64,7 @@ std::uint64_t FileHashes::of_all(const std::filesystem::path& path) {
     if (at->is_regular_file(error) && at->path().extension() != ".pyc")
       files.push_back(at->path().string());
   }
-  std::sort(files.begin(), files.end());
+  std::ranges::sort(files);
   Digest digest;
   for (const auto& file : files)
     digest.add(std::filesystem::path(file).lexically_relative(path).string()).add(of(file));

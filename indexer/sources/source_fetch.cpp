@@ -40,7 +40,7 @@ std::string remote_url(const std::string& remote) {
   const auto has_scheme = [&](auto scheme) {
     return remote.starts_with(scheme) && remote.size() > scheme.size();
   };
-  if (std::any_of(kSchemes.begin(), kSchemes.end(), has_scheme)) return remote;
+  if (std::ranges::any_of(kSchemes, has_scheme)) return remote;
   std::error_code error;
   if (!remote.starts_with('-') && std::filesystem::is_directory(remote, error))
     return "file://" + std::filesystem::absolute(remote).lexically_normal().string();

@@ -54,8 +54,7 @@ bool contains(std::string_view text, std::string_view part) {
 
 UnitGroup group_of(std::string_view name) {
   if (name.ends_with(".cu")) return UnitGroup::cuda;
-  if (std::any_of(kLibraries.begin(), kLibraries.end(),
-                  [&](auto folder) { return name.starts_with(folder); })) {
+  if (std::ranges::any_of(kLibraries, [&](auto folder) { return name.starts_with(folder); })) {
     return UnitGroup::csrc_libraries;
   }
   if (name.starts_with("torch/csrc/")) return UnitGroup::csrc;
@@ -100,18 +99,17 @@ std::vector<SourceUnit> list_units(const std::filesystem::path& folder) {
          at.increment(error)) {
       if (!at->is_regular_file(error)) continue;
       std::string name = at->path().lexically_relative(folder).generic_string();
-      const bool left_out = std::any_of(kLeftOut.begin(), kLeftOut.end(),
-                                        [&](auto part) { return contains(name, part); }) &&
-                            std::none_of(kTakenIn.begin(), kTakenIn.end(),
-                                         [&](auto start) { return name.starts_with(start); });
+      const bool left_out =
+          std::ranges::any_of(kLeftOut, [&](auto part) { return contains(name, part); }) &&
+          std::ranges::none_of(kTakenIn, [&](auto start) { return name.starts_with(start); });
       if (is_source(name) && !left_out) {
         const UnitGroup group = group_of(name);
         units.push_back({at->path(), std::move(name), group});
       }
     }
   }
-  std::sort(units.begin(), units.end(),
-            [](const auto& left, const auto& right) { return left.name < right.name; });
+  std::ranges::sort(units,
+                    [](const auto& left, const auto& right) { return left.name < right.name; });
   return units;
 }
 

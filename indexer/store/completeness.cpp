@@ -16,8 +16,8 @@ constexpr auto kOtherDevices = std::to_array<std::string_view>(
     {"MPS", "XPU", "Vulkan", "Metal", "MTIA", "HPU", "IPU", "VE", "PrivateUse", "MAIA"});
 
 bool is_of_other_device(std::string_view key) {
-  return std::any_of(kOtherDevices.begin(), kOtherDevices.end(),
-                     [&](auto part) { return key.find(part) != std::string_view::npos; });
+  return std::ranges::any_of(kOtherDevices,
+                             [&](auto part) { return key.find(part) != std::string_view::npos; });
 }
 
 // Encodes a qualified C++ name as in a template_key: `2at6native7add_out`.

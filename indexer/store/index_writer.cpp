@@ -92,7 +92,7 @@ class Sections {
 };
 
 std::vector<std::string> sorted_unique(std::vector<std::string> names) {
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
 }
@@ -110,7 +110,7 @@ class Numbers {
 };
 
 void merge_repeated(std::vector<IndexContents::Function>& functions) {
-  std::sort(functions.begin(), functions.end(), [](const auto& left, const auto& right) {
+  std::ranges::sort(functions, [](const auto& left, const auto& right) {
     return std::tie(left.symbol, left.file, left.line, left.calls) <
            std::tie(right.symbol, right.file, right.line, right.calls);
   });
@@ -129,7 +129,7 @@ void merge_repeated(std::vector<IndexContents::Function>& functions) {
   }
   for (auto& function : merged) {
     auto& calls = function.calls;
-    std::sort(calls.begin(), calls.end(), [](const auto& left, const auto& right) {
+    std::ranges::sort(calls, [](const auto& left, const auto& right) {
       return std::tie(left.line, left.callee, left.kind) <
              std::tie(right.line, right.callee, right.kind);
     });
@@ -142,20 +142,20 @@ void merge_repeated(std::vector<IndexContents::Function>& functions) {
 void put_in_order(IndexContents& contents) {
   merge_repeated(contents.functions);
   auto& registrations = contents.registrations;
-  std::sort(registrations.begin(), registrations.end(), [](const auto& left, const auto& right) {
+  std::ranges::sort(registrations, [](const auto& left, const auto& right) {
     return std::tie(left.name, left.kind, left.key, left.file, left.line, left.function) <
            std::tie(right.name, right.kind, right.key, right.file, right.line, right.function);
   });
   registrations.erase(std::unique(registrations.begin(), registrations.end()), registrations.end());
-  std::sort(contents.ops.begin(), contents.ops.end(), [](const auto& left, const auto& right) {
+  std::ranges::sort(contents.ops, [](const auto& left, const auto& right) {
     return std::tie(left.unambiguous_name, left.name, left.line, left.facts) <
            std::tie(right.unambiguous_name, right.name, right.line, right.facts);
   });
   auto& anchors = contents.anchors;
-  std::sort(anchors.begin(), anchors.end());
+  std::ranges::sort(anchors);
   anchors.erase(std::unique(anchors.begin(), anchors.end()), anchors.end());
   auto& names = contents.python_names;
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   names.erase(
       std::unique(names.begin(), names.end(),
                   [](const auto& left, const auto& right) { return left.name == right.name; }),

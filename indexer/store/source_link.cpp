@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kRepository = "https://github.com/pytorch/pytorch/blob";
 
 bool is_commit(std::string_view text) {
-  return text.size() == 40 && std::all_of(text.begin(), text.end(), [](char c) {
+  return text.size() == 40 && std::ranges::all_of(text, [](char c) {
            return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
          });
 }
@@ -49,7 +49,7 @@ std::string SourceLink::link(std::string_view file, std::uint32_t line) const {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
            std::string_view("/._-+").find(c) != std::string_view::npos;
   };
-  if (!std::all_of(file.begin(), file.end(), is_plain)) return {};
+  if (!std::ranges::all_of(file, is_plain)) return {};
   const std::string url = fmt::format("{}/{}/{}", kRepository, revision_, file);
   return line == 0 ? url : url_of_line(url, line);
 }
@@ -67,8 +67,8 @@ std::string url_of_line(const std::string& url, std::uint32_t line) {
 }
 
 bool is_generated_source(std::string_view file) {
-  return std::any_of(kGenerated.begin(), kGenerated.end(),
-                     [&](std::string_view prefix) { return file.starts_with(prefix); });
+  return std::ranges::any_of(kGenerated,
+                             [&](std::string_view prefix) { return file.starts_with(prefix); });
 }
 
 std::string_view without_local_version(std::string_view torch_version) {

@@ -158,7 +158,7 @@ void CallHierarchy::add_uses_of_kernel(Located& of) {
     }
     entries_.place(use, entries_.pytorch(), one.location);
     // A kernel may be registered for many keys.
-    const auto same = std::find_if(of.parts.begin(), of.parts.end(), [&](const Located& other) {
+    const auto same = std::ranges::find_if(of.parts, [&](const Located& other) {
       return other.role == use.role && other.name == use.name && other.file == use.file;
     });
     if (same == of.parts.end())

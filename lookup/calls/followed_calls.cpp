@@ -135,14 +135,14 @@ bool is_followed(std::string_view symbol) {
   if (name.starts_with(kTensor) &&
       (name.size() == kTensor.size() || name[kTensor.size()] < '0' || name[kTensor.size()] > '9'))
     return name.substr(kTensor.size()).starts_with("ix");
-  return std::none_of(kScopesNotFollowed.begin(), kScopesNotFollowed.end(),
-                      [&](std::string_view prefix) { return name.starts_with(prefix); });
+  return std::ranges::none_of(kScopesNotFollowed,
+                              [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
 bool is_housekeeping_op(std::string_view name) {
   const OpName parts = split_op_name(name);
-  return std::any_of(kHousekeepingOps.begin(), kHousekeepingOps.end(),
-                     [&](std::string_view row) { return matches_name_glob(parts.base, row); });
+  return std::ranges::any_of(
+      kHousekeepingOps, [&](std::string_view row) { return matches_name_glob(parts.base, row); });
 }
 
 bool is_housekeeping_function(std::string_view symbol) {

@@ -52,8 +52,7 @@ std::vector<std::string> stems_of(std::string_view name) {
     if (word.size() > 2 && word.back() == 'd' && word[word.size() - 2] >= '1' &&
         word[word.size() - 2] <= '3')
       word.resize(word.size() - 2);
-    if (std::find(kCommonWords.begin(), kCommonWords.end(), word) == kCommonWords.end() &&
-        !word.empty())
+    if (std::ranges::find(kCommonWords, word) == kCommonWords.end() && !word.empty())
       stems.push_back(std::move(word));
   }
   return stems;
@@ -87,7 +86,7 @@ bool OpWords::are_in_kernel(std::string_view name) const {
   const std::size_t scope = name.substr(0, name.find('<')).rfind("::");
   const std::string function =
       lower(scope == std::string_view::npos ? name : name.substr(scope + 2));
-  return std::any_of(stems_.begin(), stems_.end(), [&](const std::string& stem) {
+  return std::ranges::any_of(stems_, [&](const std::string& stem) {
     return stem.size() >= kMinStemLength && function.find(stem) != std::string::npos;
   });
 }
@@ -95,8 +94,8 @@ bool OpWords::are_in_kernel(std::string_view name) const {
 unsigned OpWords::variant_cost(std::string_view callee, std::string_view key) const {
   unsigned cost = 0;
   const std::string_view nested = nested_name(callee);
-  if (std::any_of(kOperators.begin(), kOperators.end(),
-                  [&](std::string_view start) { return nested.starts_with(start); }))
+  if (std::ranges::any_of(kOperators,
+                          [&](std::string_view start) { return nested.starts_with(start); }))
     cost += kStrangerCost;
   const auto add_words = [&](const auto& words) {
     for (const std::string_view word : words)

@@ -258,7 +258,7 @@ void PathSearch::find_dead_ends() {
     dead_ends_.push_back(at);
     mark_leading(at);  // The ops above it have an end now.
   }
-  std::reverse(dead_ends_.begin(), dead_ends_.end());
+  std::ranges::reverse(dead_ends_);
 }
 
 void PathSearch::mark_leading(std::size_t at) {
@@ -333,7 +333,7 @@ StaticPath PathSearch::path_to(std::size_t end) const {
   StaticPath path;
   for (std::size_t at = end; at != kNone; at = nodes_[at].parent)
     path.steps.push_back(step_of(nodes_[at]));
-  std::reverse(path.steps.begin(), path.steps.end());
+  std::ranges::reverse(path.steps);
   const PathStep& last = path.steps.back();
   if (last.kind == StepKind::library) {
     const std::string name = qualified_name(last.symbol);

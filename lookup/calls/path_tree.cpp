@@ -47,7 +47,7 @@ const StaticPath* deepest(const StaticPath* path, const std::vector<StaticPath>&
            other.steps.back().kind == StepKind::device_kernel &&
            std::equal(path->steps.begin(), path->steps.end(), other.steps.begin(), is_same_step);
   };
-  const auto found = std::find_if(paths.begin(), paths.end(), goes_on);
+  const auto found = std::ranges::find_if(paths, goes_on);
   return found == paths.end() ? path : &*found;
 }
 
@@ -77,9 +77,8 @@ std::vector<const StaticPath*> likeliest(const std::vector<StaticPath>& paths) {
 // `call` is the step whose line calls this one; null if no line is known.
 PathTreeNode& child_for(std::vector<PathTreeNode>& children, const PathStep& step,
                         const PathStep* call) {
-  const auto found = std::find_if(children.begin(), children.end(), [&](const PathTreeNode& child) {
-    return is_same_step(*child.step, step);
-  });
+  const auto found = std::ranges::find_if(
+      children, [&](const PathTreeNode& child) { return is_same_step(*child.step, step); });
   if (found != children.end()) return *found;
   PathTreeNode& child = children.emplace_back();
   child.step = &step;

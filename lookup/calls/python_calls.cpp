@@ -38,7 +38,7 @@ constexpr auto kMethodsOfContainers = std::to_array<std::string_view>(
 
 std::string module_of_file(std::string_view file) {
   std::string module(file.substr(0, file.rfind('.')));
-  std::replace(module.begin(), module.end(), '/', '.');
+  std::ranges::replace(module, '/', '.');
   constexpr std::string_view kPackage = ".__init__";
   if (module.ends_with(kPackage)) module.erase(module.size() - kPackage.size());
   return module;

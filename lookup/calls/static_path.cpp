@@ -69,7 +69,7 @@ void prefer_default_precision(std::vector<StaticPath>& paths) {
 // libraries before PyTorch's own kernels, and those before copies by the CUDA runtime. Among
 // functions that differ only in their precision, the one for PyTorch's default dtype comes first.
 void sort_paths(std::vector<StaticPath>& paths) {
-  std::stable_sort(paths.begin(), paths.end(), [](const StaticPath& a, const StaticPath& b) {
+  std::ranges::stable_sort(paths, [](const StaticPath& a, const StaticPath& b) {
     const auto rank = [](const StaticPath& path) {
       return std::tuple(!path.has_kernel, path.bookkeeping, path.detours, path.variants,
                         path.library == "CUDA", !path.stopped.empty(), path.library.empty(),
@@ -130,7 +130,7 @@ std::vector<CalledOp> StaticPaths::ops_called(std::string_view symbol) {
   ops.reserve(found.size());
   for (const auto& [name, at] : found)
     ops.push_back({name, at.line, is_housekeeping_op(name), at.approximate});
-  std::stable_sort(ops.begin(), ops.end(), [](const CalledOp& a, const CalledOp& b) {
+  std::ranges::stable_sort(ops, [](const CalledOp& a, const CalledOp& b) {
     return std::tuple(a.housekeeping, a.line) < std::tuple(b.housekeeping, b.line);
   });
   return ops;

@@ -12,7 +12,7 @@ namespace {
 
 template <std::size_t Size>
 bool contains(const std::array<std::string_view, Size>& all, std::string_view one) {
-  return std::find(all.begin(), all.end(), one) != all.end();
+  return std::ranges::find(all, one) != all.end();
 }
 
 // c10/core/DispatchKeySet.h: autogradother_backends, for every backend.
@@ -136,7 +136,7 @@ DispatchEntry DispatchTable::entry(std::string_view key) const {
     if (const auto* const kernel = by_alias(explicit_autograd))
       return entry(explicit_autograd, kernel);
   const auto has_kernel_of = [&](const DispatchKeyParts& autograd) {
-    return std::any_of(kernels_.begin(), kernels_.end(), [&](const auto& one) {
+    return std::ranges::any_of(kernels_, [&](const auto& one) {
       return is_backend_of(autograd, parts_of_dispatch_key(one.first));
     });
   };
@@ -165,8 +165,7 @@ std::vector<DispatchEntry> DispatchTable::entries() const {
   entries.reserve(keys.size());
   for (const std::string& key : keys) entries.push_back(entry(key));
   for (const auto& [key, kernels] : kernels_) {
-    const bool known =
-        std::find(keys.begin(), keys.end(), key) != keys.end() || contains(kAliasKeys, key);
+    const bool known = std::ranges::find(keys, key) != keys.end() || contains(kAliasKeys, key);
     if (!known) entries.push_back(entry(key));
   }
   return entries;

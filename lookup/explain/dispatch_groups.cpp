@@ -67,7 +67,7 @@ std::vector<DispatchGroup> dispatch_groups(const std::vector<ExplainedKey>& keys
   std::vector<DispatchGroup> groups;
   for (const ExplainedKey& key : keys) {
     if (!all && !is_essential(key)) continue;
-    const auto found = std::find_if(groups.begin(), groups.end(), [&](const DispatchGroup& group) {
+    const auto found = std::ranges::find_if(groups, [&](const DispatchGroup& group) {
       return group.first->kernel == key.kernel && is_same(group.first->entry, key.entry) &&
              is_same(group.first->functions, key.functions);
     });
@@ -89,7 +89,7 @@ std::string reason_of(const ExplainedKey& key) {
 std::vector<StubKernel> stub_kernels(const ExplainedStub& stub) {
   std::vector<StubKernel> kernels;
   for (const Registration& one : stub.kernels) {
-    const auto found = std::find_if(kernels.begin(), kernels.end(), [&](const StubKernel& kernel) {
+    const auto found = std::ranges::find_if(kernels, [&](const StubKernel& kernel) {
       return kernel.first->function == one.function &&
              kernel.first->location.file == one.location.file;
     });
@@ -98,7 +98,7 @@ std::vector<StubKernel> stub_kernels(const ExplainedStub& stub) {
       continue;
     }
     std::vector<std::string_view>& keys = found->second;
-    if (std::find(keys.begin(), keys.end(), one.key) == keys.end()) keys.push_back(one.key);
+    if (std::ranges::find(keys, one.key) == keys.end()) keys.push_back(one.key);
   }
   return kernels;
 }

@@ -115,8 +115,8 @@ class ExplanationTextWriter {
     for (const DispatchGroup& group : dispatch_groups(it_.keys, options_.all))
       entry(*group.first, group.keys);
     if (options_.all) return;
-    const auto left = static_cast<std::size_t>(std::count_if(
-        it_.keys.begin(), it_.keys.end(), [](const auto& key) { return !is_essential(key); }));
+    const auto left = static_cast<std::size_t>(
+        std::ranges::count_if(it_.keys, [](const auto& key) { return !is_essential(key); }));
     if (left != 0) line(paint(fmt::format("  and {} more keys: --all", left), kDim));
   }
 

@@ -50,13 +50,13 @@ constexpr auto kGrid = std::to_array<GridPlace>({
 
 std::string_view family_of(std::string_view id) {
   const auto* const place =
-      std::find_if(kGrid.begin(), kGrid.end(), [&](const auto& one) { return one.id == id; });
+      std::ranges::find_if(kGrid, [&](const auto& one) { return one.id == id; });
   return place == kGrid.end() ? "" : place->family;
 }
 
 const LayerSurvey* survey_of(const std::vector<LayerSurvey>& layers, std::string_view id) {
-  const auto found = std::find_if(layers.begin(), layers.end(),
-                                  [&](const LayerSurvey& one) { return one.layer->id == id; });
+  const auto found =
+      std::ranges::find_if(layers, [&](const LayerSurvey& one) { return one.layer->id == id; });
   return found == layers.end() ? nullptr : &*found;
 }
 
@@ -135,7 +135,7 @@ std::vector<MapArrow> calls_between_layers() {
   for (const MappedLayer& layer : layer_map()) {
     for (const LayerExit& exit : layer.exits) {
       if (exit.leads_to == layer.id) continue;
-      const auto found = std::find_if(arrows.begin(), arrows.end(), [&](const MapArrow& arrow) {
+      const auto found = std::ranges::find_if(arrows, [&](const MapArrow& arrow) {
         return arrow.from == layer.id && arrow.to == exit.leads_to;
       });
       if (found != arrows.end()) {
@@ -189,7 +189,7 @@ void connect(LayerMapLayout& map) {
   for (const MapBox& box : map.boxes) boxes.emplace(box.id, &box);
   map.arrows = calls_between_layers();
   const auto goes_back = [&](const MapArrow& arrow) {
-    return std::any_of(map.arrows.begin(), map.arrows.end(), [&](const MapArrow& other) {
+    return std::ranges::any_of(map.arrows, [&](const MapArrow& other) {
       return other.from == arrow.to && other.to == arrow.from;
     });
   };

@@ -25,7 +25,7 @@ constexpr std::size_t kMaxCandidates = 200000;
 std::string searched_word(const std::vector<std::string>& components) {
   for (auto part = components.rbegin(); part != components.rend(); ++part) {
     const std::string word = part->starts_with('~') ? part->substr(1) : *part;
-    if (!word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
+    if (!word.empty() && std::ranges::all_of(word, [](char c) {
           return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
         }))
       return word;
@@ -105,8 +105,8 @@ std::vector<Candidate> candidates(const Index& owner, const std::vector<std::str
   if (components.size() == 1)
     for (const Definition& definition : owner.find_definitions(components[0]))
       found.push_back({definition, components, NameFit::exact});
-  std::sort(found.begin(), found.end(),
-            [](const Candidate& a, const Candidate& b) { return a.rank() < b.rank(); });
+  std::ranges::sort(found,
+                    [](const Candidate& a, const Candidate& b) { return a.rank() < b.rank(); });
   found.erase(std::unique(found.begin(), found.end(),
                           [](const Candidate& a, const Candidate& b) {
                             return a.definition.symbol == b.definition.symbol &&
@@ -124,7 +124,7 @@ void prefer_parameters(const NameQuery& query, std::vector<Candidate>& found) {
     std::erase(parameters, ' ');
     return parameters == query.parameters;
   };
-  if (std::any_of(found.begin(), found.end(), same))
+  if (std::ranges::any_of(found, same))
     std::erase_if(found, [&](const Candidate& one) { return !same(one); });
 }
 

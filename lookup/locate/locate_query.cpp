@@ -26,7 +26,7 @@ bool is_word_character(char c) {
 }
 
 bool is_word(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), is_word_character);
+  return !text.empty() && std::ranges::all_of(text, is_word_character);
 }
 
 std::vector<std::string> split(std::string_view text, std::string_view separator) {
@@ -135,8 +135,7 @@ std::vector<std::string> ops_meant(const NameQuery& query) {
     const std::size_t colons = query.text.find("::");
     const std::string space = query.text.substr(0, colons);
     const auto rest = split(std::string_view(query.text).substr(colons + 2), ".");
-    if (!is_word(space) || rest.size() > 2 || !std::all_of(rest.begin(), rest.end(), is_word))
-      return {};
+    if (!is_word(space) || rest.size() > 2 || !std::ranges::all_of(rest, is_word)) return {};
     return {query.text};
   }
   if (query.form != NameForm::dotted) return {};
@@ -224,8 +223,7 @@ NameQuery parse_plain_or_dotted_name(std::string_view text) {
     query.text = query.components[0];
   if (query.form == NameForm::dotted) query.text = name;
   if (query.components.empty() ||
-      std::any_of(query.components.begin(), query.components.end(),
-                  [](const std::string& part) { return part.empty(); })) {
+      std::ranges::any_of(query.components, [](const std::string& part) { return part.empty(); })) {
     throw Error(ExitStatus::usage, fmt::format("'{}' is not a name", shorten_middle(text, 60)),
                 kNameRemedy);
   }

@@ -159,7 +159,7 @@ std::vector<Located> OpLookup::kernels(const OpEntry& op) const {
   if (parts.empty())
     for (const Registration& one : registrations)
       if (one.kind == RegistrationKind::kernel) add_kernel(parts, entries_.registered(index, one));
-  std::stable_sort(parts.begin(), parts.end(), [](const Located& a, const Located& b) {
+  std::ranges::stable_sort(parts, [](const Located& a, const Located& b) {
     return std::pair(a.file.empty(), key_rank(a.key)) < std::pair(b.file.empty(), key_rank(b.key));
   });
   return parts;

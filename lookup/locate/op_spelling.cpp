@@ -135,15 +135,14 @@ class Names {
     std::vector<std::string> names;
     names.reserve(entries_.size());
     for (const OpEntry& entry : entries_) names.push_back(split_op_name(entry.name).base);
-    std::sort(names.begin(), names.end());
+    std::ranges::sort(names);
     names.erase(std::unique(names.begin(), names.end()), names.end());
     return names;
   }
 
  private:
   bool has(std::string_view name) const {
-    return std::any_of(entries_.begin(), entries_.end(),
-                       [&](const OpEntry& entry) { return entry.name == name; });
+    return std::ranges::any_of(entries_, [&](const OpEntry& entry) { return entry.name == name; });
   }
 
   std::vector<OpEntry> entries_;
@@ -182,8 +181,7 @@ class Speller {
     const OpName name = split_op_name(full);
     found_.overloads = names_.overloads(name.packet());
     if (found_.overloads.empty()) return take_registered(full);
-    const bool is_one =
-        std::find(found_.overloads.begin(), found_.overloads.end(), full) != found_.overloads.end();
+    const bool is_one = std::ranges::find(found_.overloads, full) != found_.overloads.end();
     if (!is_one && !name.overload.empty()) return false;
     found_.chosen_by_user = !name.overload.empty() || found_.overloads.size() == 1;
     found_.name = is_one ? std::string(full) : most_used(found_.overloads);
@@ -194,7 +192,7 @@ class Speller {
   // For a packet without an unnamed overload: returns the first overload that is not an out
   // variant.
   static const std::string& most_used(const std::vector<std::string>& overloads) {
-    const auto found = std::find_if(overloads.begin(), overloads.end(), [](const std::string& one) {
+    const auto found = std::ranges::find_if(overloads, [](const std::string& one) {
       const std::string overload = split_op_name(one).overload;
       return overload != "out" && !overload.ends_with("_out");
     });
@@ -355,7 +353,7 @@ std::vector<std::string> near_names(std::string_view wanted, const std::vector<s
     if (far > farthest && word.size() >= 3 && other.find(word) != std::string::npos) far = farthest;
     if (far <= farthest) found.emplace_back(far, name.starts_with('_') ? 1 : 0, name);
   }
-  std::sort(found.begin(), found.end());
+  std::ranges::sort(found);
   if (found.size() > limit) found.resize(limit);
   std::vector<std::string> nearest;
   nearest.reserve(found.size());

@@ -131,7 +131,7 @@ std::vector<PythonName> PythonLookup::names_ending_with(const NameQuery& query) 
     if (name.kind != PythonKind::alias &&
         (name.name.ends_with(ending) || is_bound_method(name, query)))
       found.push_back(name);
-  std::sort(found.begin(), found.end(), [](const PythonName& a, const PythonName& b) {
+  std::ranges::sort(found, [](const PythonName& a, const PythonName& b) {
     return std::tuple(a.name.size(), a.name) < std::tuple(b.name.size(), b.name);
   });
   return found;

@@ -48,9 +48,8 @@ std::vector<std::string_view> string_tables(std::span<const std::byte> file) {
 // Returns the longest word of a name, with its length before it. Template arguments may separate
 // the words in a symbol.
 std::string mangled_part(const std::vector<std::string>& components) {
-  const auto longest = std::max_element(
-      components.begin(), components.end(),
-      [](const std::string& a, const std::string& b) { return a.size() < b.size(); });
+  const auto longest = std::ranges::max_element(
+      components, [](const std::string& a, const std::string& b) { return a.size() < b.size(); });
   return fmt::format("{}{}", longest->size(), *longest);
 }
 
@@ -88,7 +87,7 @@ std::vector<std::filesystem::path> WheelSymbols::files() const {
     if ((name.starts_with("libtorch") || name.starts_with("libc10")) && name.ends_with(".so"))
       files.push_back(entry.path());
   }
-  std::sort(files.begin(), files.end());
+  std::ranges::sort(files);
   return files;
 }
 
@@ -139,9 +138,8 @@ std::vector<WheelSymbol> WheelSymbols::find(const NameQuery& query, std::size_t 
       const DynamicImports imports = read_dynamic_imports(file);
       for (const std::string& symbol : symbols) {
         if (found.size() == limit) return found;
-        const auto import =
-            std::find_if(imports.symbols.begin(), imports.symbols.end(),
-                         [&](const DynamicImport& one) { return one.name == symbol; });
+        const auto import = std::ranges::find_if(
+            imports.symbols, [&](const DynamicImport& one) { return one.name == symbol; });
         const std::string name = file.filename();
         if (import == imports.symbols.end())
           found.push_back({symbol, name, {}});

@@ -67,7 +67,7 @@ void add_site_packages(const path& prefix, const std::string& name, std::vector<
       if (name.empty() ? found.starts_with("python3.") : found == name)
         versions.push_back(at->path());
     }
-    std::sort(versions.begin(), versions.end());
+    std::ranges::sort(versions);
     for (const path& version : versions) {
       folders.push_back(version / "site-packages");
       folders.push_back(version / "dist-packages");

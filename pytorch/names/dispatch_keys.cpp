@@ -82,8 +82,7 @@ DispatchKeyParts parts_of_dispatch_key(std::string_view key) {
   for (const Functionality& one : kFunctionalities) {
     if (!one.per_backend || !key.starts_with(one.prefix)) continue;
     const std::string_view backend = key.substr(one.prefix.size());
-    if (std::find(kDispatchBackends.begin(), kDispatchBackends.end(), backend) !=
-        kDispatchBackends.end())
+    if (std::ranges::find(kDispatchBackends, backend) != kDispatchBackends.end())
       return {one.name, backend};
   }
   return {key, {}};

@@ -110,7 +110,7 @@ class Parser {
       else
         fail("the name of an alias set");
     } while (take("|"));
-    std::sort(names.begin(), names.end());
+    std::ranges::sort(names);
     return names;
   }
 
@@ -132,7 +132,7 @@ class Parser {
     if (!into) into.emplace();
     const auto add = [](std::vector<std::string>& names, const std::vector<std::string>& others) {
       names.insert(names.end(), others.begin(), others.end());
-      std::sort(names.begin(), names.end());
+      std::ranges::sort(names);
       names.erase(std::unique(names.begin(), names.end()), names.end());
     };
     add(into->before, more.before);
@@ -149,8 +149,7 @@ class Parser {
     } else {
       text = name();
       if (text.empty()) fail("a type");
-      const bool generic =
-          std::find(kGenericTypes.begin(), kGenericTypes.end(), text) != kGenericTypes.end();
+      const bool generic = std::ranges::find(kGenericTypes, text) != kGenericTypes.end();
       if (generic && take("(")) text += fmt::format("({})", types(alias, depth));
     }
     while (true) {
@@ -267,9 +266,8 @@ class Parser {
 };
 
 bool share(const std::vector<std::string>& one, const std::vector<std::string>& other) {
-  return std::any_of(one.begin(), one.end(), [&](const std::string& name) {
-    return std::find(other.begin(), other.end(), name) != other.end();
-  });
+  return std::ranges::any_of(
+      one, [&](const std::string& name) { return std::ranges::find(other, name) != other.end(); });
 }
 
 // `self`, `self and other`, `a, b and c`.
@@ -288,9 +286,10 @@ bool holds_tensor(const SchemaArgument& argument) {
 
 std::string result_name(const OpSchema& schema, std::size_t number) {
   const SchemaArgument& result = schema.returns[number];
-  const bool named = !result.name.empty() &&
-                     std::none_of(schema.arguments.begin(), schema.arguments.end(),
-                                  [&](const SchemaArgument& a) { return a.name == result.name; });
+  const bool named =
+      !result.name.empty() && std::ranges::none_of(schema.arguments, [&](const SchemaArgument& a) {
+        return a.name == result.name;
+      });
   if (named) return fmt::format("the result {}", result.name);
   if (schema.returns.size() == 1) return "the result";
   return fmt::format("result {}", number + 1);

@@ -55,8 +55,8 @@ class NamedValues {
   }
 
   std::vector<NamedValue> by_name() {
-    std::sort(values_.begin(), values_.end(),
-              [](const NamedValue& a, const NamedValue& b) { return a.name < b.name; });
+    std::ranges::sort(values_,
+                      [](const NamedValue& a, const NamedValue& b) { return a.name < b.name; });
     return std::move(values_);
   }
 

@@ -70,8 +70,8 @@ std::vector<std::uint64_t> numbers_of(const Json& json) {
 }
 
 bool is_list_of_numbers(const Json& json) {
-  return json.is_array() && std::all_of(json.begin(), json.end(),
-                                        [](const Json& one) { return one.is_number_unsigned(); });
+  return json.is_array() &&
+         std::ranges::all_of(json, [](const Json& one) { return one.is_number_unsigned(); });
 }
 
 // ---- The members of library calls and launches, by their keys ----

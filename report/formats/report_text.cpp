@@ -87,9 +87,9 @@ class ReportTextWriter {
       pending.push_back({&*root, nullptr, "", "", 1, 0, false});
     std::optional<std::uint64_t> thread;
     const bool name_threads =
-        report_.roots.size() > 1 &&
-        std::any_of(report_.roots.begin(), report_.roots.end(),
-                    [&](const Frame& frame) { return frame.thread != report_.roots[0].thread; });
+        report_.roots.size() > 1 && std::ranges::any_of(report_.roots, [&](const Frame& frame) {
+          return frame.thread != report_.roots[0].thread;
+        });
     while (!pending.empty()) {
       const Pending at = std::move(pending.back());
       pending.pop_back();
@@ -136,9 +136,8 @@ class ReportTextWriter {
     if (is_op_call(frame)) ops_ += frame.calls;
     if ((dispatched && frame.layer == Layer::kernel) || is_generated_kernel(frame))
       kernels_ += frame.calls;
-    const bool innermost =
-        std::none_of(frame.children.begin(), frame.children.end(),
-                     [](const Frame& child) { return child.layer == Layer::library; });
+    const bool innermost = std::ranges::none_of(
+        frame.children, [](const Frame& child) { return child.layer == Layer::library; });
     if (frame.layer == Layer::library && innermost) {
       library_calls_ += frame.calls;
       if (!frame.detail->library.empty()) libraries_.insert(frame.detail->library);

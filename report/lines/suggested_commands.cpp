@@ -24,7 +24,7 @@ bool may_be_pasted(const std::string& word) {
   constexpr auto kOptions =
       std::to_array<std::string_view>({"--device", "--devices", "--dry-run", "--shape", "--dtype",
                                        "--probes", "--requires-grad", "--timeout"});
-  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
+  const bool plain = !word.empty() && std::ranges::all_of(word, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
            std::string_view("._:-=").find(c) != std::string_view::npos;
   });

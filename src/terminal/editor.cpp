@@ -61,8 +61,8 @@ EditorCommand editor_command(std::string_view editor, const std::filesystem::pat
   if (command.arguments.empty() || command.arguments[0].empty())
     throw Error(ExitStatus::usage, "no editor is set", kRemedy);
   const std::string name = std::filesystem::path(command.arguments[0]).filename().string();
-  const auto* const known = std::find_if(kEditors.begin(), kEditors.end(),
-                                         [&](const KnownEditor& one) { return one.name == name; });
+  const auto* const known =
+      std::ranges::find_if(kEditors, [&](const KnownEditor& one) { return one.name == name; });
   command.at_line = known != kEditors.end();
   if (!command.at_line) {
     command.arguments.push_back(file.string());

@@ -26,8 +26,7 @@ void FrameSearch::Free::operator()(regex_t* compiled) const {
 }
 
 FrameSearch::FrameSearch(std::string pattern, bool regex)
-    : pattern_(std::move(pattern)),
-      any_case_(std::none_of(pattern_.begin(), pattern_.end(), is_upper)) {
+    : pattern_(std::move(pattern)), any_case_(std::ranges::none_of(pattern_, is_upper)) {
   if (!regex) return;
   auto compiled = std::make_unique<regex_t>();
   const int flags = REG_EXTENDED | REG_NOSUB | (any_case_ ? REG_ICASE : 0);

@@ -66,7 +66,7 @@ TraceCallTreeFunctions::TraceCallTreeFunctions(const Trace& trace)
       tail_calls_[owner].push_back(identities_[target]);
     }
   }
-  for (std::vector<std::uint32_t>& targets : tail_calls_) std::sort(targets.begin(), targets.end());
+  for (std::vector<std::uint32_t>& targets : tail_calls_) std::ranges::sort(targets);
 }
 
 OpStep TraceCallTreeFunctions::op_step(std::uint32_t function, std::uint32_t record) const {
@@ -74,7 +74,7 @@ OpStep TraceCallTreeFunctions::op_step(std::uint32_t function, std::uint32_t rec
 }
 
 bool TraceCallTreeFunctions::jumps_directly(std::uint32_t from, std::uint32_t to) const {
-  return std::binary_search(tail_calls_[from].begin(), tail_calls_[from].end(), to);
+  return std::ranges::binary_search(tail_calls_[from], to);
 }
 
 bool TraceCallTreeFunctions::can_jump(std::uint32_t from, std::uint32_t to) const {

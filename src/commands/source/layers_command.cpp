@@ -30,7 +30,7 @@ struct LayersOptions {
 void require_layer(const std::string& id) {
   std::vector<std::string_view> ids;
   for (const MappedLayer& layer : layer_map()) ids.push_back(layer.id);
-  if (id.empty() || std::find(ids.begin(), ids.end(), id) != ids.end()) return;
+  if (id.empty() || std::ranges::find(ids, id) != ids.end()) return;
   throw Error(ExitStatus::usage, fmt::format("there is no layer '{}'", printable(id)),
               fmt::format("The layers are: {}.", joined(ids, ", ")));
 }

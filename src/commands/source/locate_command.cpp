@@ -93,7 +93,7 @@ std::vector<std::string> function_names(const std::string& name) {
     function = components.empty() ? "" : components.back();
   }
   if (function.find(':') == std::string::npos) function.erase(0, function.rfind('.') + 1);
-  const bool is_name = std::all_of(function.begin(), function.end(), [](unsigned char letter) {
+  const bool is_name = std::ranges::all_of(function, [](unsigned char letter) {
     return std::isalnum(letter) != 0 || letter == '_' || letter == ':' || letter == '.';
   });
   if (function.empty() || function.size() > kMaxFunctionLength || !is_name) return {};

@@ -32,8 +32,8 @@ std::filesystem::path file_of(const LocalSources& sources, const Located& locate
 }  // namespace
 
 LocalAnswer local_answer(const SelectedIndex& choice, const LocateResult& result) {
-  const auto placed = std::find_if(result.answers.begin(), result.answers.end(),
-                                   [](const Located& answer) { return !answer.file.empty(); });
+  const auto placed = std::ranges::find_if(
+      result.answers, [](const Located& answer) { return !answer.file.empty(); });
   if (placed == result.answers.end()) {
     throw Error(ExitStatus::usage,
                 fmt::format("the source file of {} is unknown", result.answers.front().name),

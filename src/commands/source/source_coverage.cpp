@@ -47,7 +47,7 @@ struct Coverage {
 
   bool reaches(double percent) const {
     return kernels.available().percent() >= percent &&
-           std::all_of(libraries.begin(), libraries.end(), [&](const auto& library) {
+           std::ranges::all_of(libraries, [&](const auto& library) {
              return library.functions().percent() >= percent;
            });
   }

@@ -135,7 +135,7 @@ std::vector<std::string> words_of(const OpOptions& options) {
 /// single word or a name of the Python API. OpInfo's variants, constructor calls and ops that a
 /// program registers can only be resolved by torch.
 bool index_can_tell(std::string_view spelling) {
-  const bool is_name = std::all_of(spelling.begin(), spelling.end(), [](unsigned char letter) {
+  const bool is_name = std::ranges::all_of(spelling, [](unsigned char letter) {
     return std::isalnum(letter) != 0 || letter == '_' || letter == '.' || letter == ':';
   });
   constexpr std::string_view kSpaces[] = {"torch.", "nn.", "F.", "Tensor.", "aten::"};
