@@ -15,6 +15,7 @@
 #include "platform/files/output_file.h"
 #include "platform/files/whole_file.h"
 #include "platform/process/interrupt.h"
+#include "platform/text/ascii_text.h"
 
 namespace optrace {
 namespace {
@@ -51,10 +52,6 @@ std::string to_lines(const std::set<std::string>& texts) {
 constexpr std::string_view kStructured = "structured_";
 
 constexpr std::size_t kMaxLength = 1 << 20;  // In bytes; longer than any name.
-
-bool is_word(char letter) {
-  return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_';
-}
 
 std::string bare(std::string_view name) {
   return std::string(name.substr(name.rfind(':') + 1));
@@ -403,12 +400,12 @@ std::set<std::string> defined_names(std::string_view text,
   std::set<std::string> found;
   std::string word;
   for (std::size_t at = 0; at < text.size();) {
-    if (!is_word(text[at])) {
+    if (!is_word_character(text[at])) {
       ++at;
       continue;
     }
     std::size_t end = at + 1;
-    while (end < text.size() && is_word(text[end])) ++end;
+    while (end < text.size() && is_word_character(text[end])) ++end;
     word.assign(text.substr(at, end - at));
     if (names.contains(word) && !found.contains(word) && is_definition(text, at, end))
       found.insert(word);

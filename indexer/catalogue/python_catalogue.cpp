@@ -15,6 +15,7 @@
 #include "indexer/store/index_store.h"
 #include "platform/files/installation.h"
 #include "platform/files/whole_file.h"
+#include "platform/text/ascii_text.h"
 
 namespace optrace {
 namespace {
@@ -79,10 +80,6 @@ constexpr std::array kSlots = {
     Slot{"torch.Tensor.__new__", "torch/csrc/autograd/python_variable.cpp", "THPVariable_pynew"},
 };
 
-bool is_identifier(char letter) {
-  return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_';
-}
-
 std::size_t skip_blanks(std::string_view text, std::size_t at) {
   while (at < text.size() && std::isspace(static_cast<unsigned char>(text[at])) != 0) ++at;
   return at;
@@ -90,7 +87,7 @@ std::size_t skip_blanks(std::string_view text, std::size_t at) {
 
 std::string_view identifier_at(std::string_view text, std::size_t at) {
   std::size_t end = at;
-  while (end < text.size() && is_identifier(text[end])) ++end;
+  while (end < text.size() && is_word_character(text[end])) ++end;
   return text.substr(at, end - at);
 }
 
@@ -123,9 +120,9 @@ std::string without_comments(std::string_view text) {
 // `cast(f)`, and of `wrap<f>`.
 std::string_view last_name(std::string_view expression) {
   std::size_t end = expression.size();
-  while (end > 0 && !is_identifier(expression[end - 1])) --end;
+  while (end > 0 && !is_word_character(expression[end - 1])) --end;
   std::size_t begin = end;
-  while (begin > 0 && (is_identifier(expression[begin - 1]) || expression[begin - 1] == ':'))
+  while (begin > 0 && (is_word_character(expression[begin - 1]) || expression[begin - 1] == ':'))
     --begin;
   return expression.substr(begin, end - begin);
 }

@@ -1,6 +1,5 @@
 // The part of UnitExtractor that finds call sites.
 
-#include <cctype>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -10,6 +9,7 @@
 #include "indexer/frontend/cursors.h"
 #include "indexer/frontend/unit_extractor.h"
 #include "platform/libclang/clang_text.h"
+#include "platform/text/ascii_text.h"
 
 namespace optrace {
 namespace {
@@ -41,10 +41,7 @@ std::string_view last_name(std::string_view text) {
     text = text.substr(0, at);
   }
   std::size_t start = text.size();
-  while (start > 0 && (std::isalnum(static_cast<unsigned char>(text[start - 1])) != 0 ||
-                       text[start - 1] == '_')) {
-    --start;
-  }
+  while (start > 0 && is_word_character(text[start - 1])) --start;
   return text.substr(start);
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <utility>
 
 #include <fmt/core.h>
@@ -11,16 +10,14 @@
 #include "indexer/frontend/cursors.h"
 #include "indexer/frontend/unit_extractor.h"
 #include "platform/libclang/clang_text.h"
+#include "platform/text/ascii_text.h"
 
 namespace optrace {
 namespace {
 
 std::string_view identifier_at(std::string_view text, std::size_t start) {
   std::size_t end = std::min(start, text.size());
-  while (end < text.size() &&
-         (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '_')) {
-    ++end;
-  }
+  while (end < text.size() && is_word_character(text[end])) ++end;
   return text.substr(std::min(start, text.size()), end - std::min(start, text.size()));
 }
 
@@ -59,8 +56,7 @@ std::string op_name(std::string_view schema, std::string_view library) {
   std::string_view name = schema.substr(0, schema.find('('));
   name = name.substr(0, name.find_last_not_of(' ') + 1);
   const bool is_name = !name.empty() && std::ranges::all_of(name, [](char letter) {
-    return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_' ||
-           letter == ':' || letter == '.';
+    return is_word_character(letter) || letter == ':' || letter == '.';
   });
   if (!is_name) return "";
   return name.find("::") == std::string_view::npos ? fmt::format("{}::{}", library, name)

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "platform/files/whole_file.h"
+#include "platform/text/ascii_text.h"
 
 namespace optrace {
 namespace {
@@ -21,17 +22,13 @@ std::optional<std::string_view> from_line(std::string_view text, std::uint32_t l
   return text;
 }
 
-bool belongs_to_word(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-}
-
 /// Returns true if a line has a word like `TORCH_CHECK` or `AT_ERROR`, or names an error.
 bool uses_macro(std::string_view line) {
   constexpr std::size_t kShortest = 3;  // CHECK, LOG.
   for (std::size_t at = 0; at < line.size();) {
     std::size_t end = at;
     bool is_capital = true;
-    for (; end < line.size() && belongs_to_word(line[end]); ++end)
+    for (; end < line.size() && is_word_character(line[end]); ++end)
       is_capital = is_capital && std::islower(static_cast<unsigned char>(line[end])) == 0;
     if (is_capital && end - at >= kShortest) return true;
     at = std::max(end, at + 1);
@@ -46,7 +43,7 @@ bool has_message_of_its_own(std::string_view line) {
       {"TORCH_CHECK(", "TORCH_INTERNAL_ASSERT(", "TORCH_WARN(", "AT_ASSERT(", "AT_ERROR("});
   return std::ranges::any_of(kMacros, [&](std::string_view macro) {
     const std::size_t at = line.find(macro);
-    return at != std::string_view::npos && (at == 0 || !belongs_to_word(line[at - 1]));
+    return at != std::string_view::npos && (at == 0 || !is_word_character(line[at - 1]));
   });
 }
 
@@ -57,7 +54,7 @@ std::string_view first_word(std::string_view message) {
   while (start < message.size() && std::isalpha(static_cast<unsigned char>(message[start])) == 0)
     ++start;
   std::size_t end = start;
-  while (end < message.size() && belongs_to_word(message[end])) ++end;
+  while (end < message.size() && is_word_character(message[end])) ++end;
   return message.substr(start, end - start);
 }
 

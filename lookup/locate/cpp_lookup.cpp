@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cstddef>
 #include <initializer_list>
 #include <set>
@@ -13,6 +12,7 @@
 #include <fmt/core.h>
 
 #include "indexer/store/source_link.h"
+#include "platform/text/ascii_text.h"
 #include "pytorch/symbols/symbol_key.h"
 #include "pytorch/symbols/symbol_name.h"
 
@@ -25,10 +25,7 @@ constexpr std::size_t kMaxCandidates = 200000;
 std::string searched_word(const std::vector<std::string>& components) {
   for (auto part = components.rbegin(); part != components.rend(); ++part) {
     const std::string word = part->starts_with('~') ? part->substr(1) : *part;
-    if (!word.empty() && std::ranges::all_of(word, [](char c) {
-          return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-        }))
-      return word;
+    if (!word.empty() && std::ranges::all_of(word, is_word_character)) return word;
   }
   return {};
 }

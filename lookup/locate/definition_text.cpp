@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <string_view>
 
 #include <fmt/core.h>
@@ -20,12 +19,9 @@ constexpr std::size_t kMaxAbove = 40;     // Lines of comments above a definitio
 constexpr std::size_t kMaxHeadLines = 4;  // Lines from a definition's first one to its name.
 
 bool has_word(std::string_view line, std::string_view word) {
-  const auto is_part = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-  };
   for (std::size_t at = line.find(word); at != std::string_view::npos; at = line.find(word, at + 1))
-    if ((at == 0 || !is_part(line[at - 1])) &&
-        (at + word.size() == line.size() || !is_part(line[at + word.size()])))
+    if ((at == 0 || !is_word_character(line[at - 1])) &&
+        (at + word.size() == line.size() || !is_word_character(line[at + word.size()])))
       return true;
   return false;
 }

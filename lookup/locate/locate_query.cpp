@@ -21,12 +21,12 @@ namespace {
 constexpr std::size_t kMaxQueryLength = 64 << 10;
 constexpr std::string_view kSymInt = "_symint";
 
-bool is_word_character(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '$';
+bool is_symbol_character(char c) {
+  return is_word_character(c) || c == '$';
 }
 
 bool is_word(std::string_view text) {
-  return !text.empty() && std::ranges::all_of(text, is_word_character);
+  return !text.empty() && std::ranges::all_of(text, is_symbol_character);
 }
 
 std::vector<std::string> split(std::string_view text, std::string_view separator) {
@@ -55,7 +55,7 @@ std::vector<std::string> components_of_qualified(std::string_view name) {
     constexpr std::string_view kOperator = "operator";
     const bool starts_word = part.empty() && depth == 0;
     if (starts_word && rest.starts_with(kOperator) &&
-        (rest.size() == kOperator.size() || !is_word_character(rest[kOperator.size()]))) {
+        (rest.size() == kOperator.size() || !is_symbol_character(rest[kOperator.size()]))) {
       // Operators contain brackets, and only template arguments follow them.
       const std::size_t close = rest.find("()<");
       part = rest.substr(0, close == std::string_view::npos ? close : close + 2);

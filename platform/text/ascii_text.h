@@ -11,6 +11,11 @@ inline bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
+/// Returns true for a letter, a digit and an underscore.
+inline bool is_word_character(char c) {
+  return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
 inline char lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }

@@ -10,6 +10,7 @@
 #include <fmt/core.h>
 
 #include "platform/error.h"
+#include "platform/text/ascii_text.h"
 #include "platform/text/joined.h"
 
 namespace optrace {
@@ -22,10 +23,6 @@ constexpr int kMaxTypeDepth = 16;
 // Types with types in parentheses. Parentheses after other types enclose an alias set.
 constexpr auto kGenericTypes =
     std::to_array<std::string_view>({"Dict", "Future", "RRef", "Await", "Union"});
-
-bool is_word_character(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-}
 
 class Parser {
  public:

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -13,6 +12,8 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpedantic"
 #include <libiberty/demangle.h>
+
+#include "platform/text/ascii_text.h"
 #pragma GCC diagnostic pop
 
 namespace optrace {
@@ -24,7 +25,7 @@ constexpr std::string_view kOperator = "operator";
 constexpr std::size_t kMaxSymbolLength = 1 << 16;
 
 bool is_name_character(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '$';
+  return is_word_character(c) || c == '$';
 }
 
 // `options` are libiberty's; without DMGL_PARAMS a function's parameters are left out.

@@ -12,6 +12,7 @@
 #include <fmt/core.h>
 
 #include "platform/error.h"
+#include "platform/text/ascii_text.h"
 #include "platform/text/printable_text.h"
 
 namespace optrace {
@@ -28,8 +29,8 @@ std::pair<std::string, std::string_view> tensor_and_value(std::string_view text)
 
 bool is_identifier(std::string_view text) {
   constexpr std::size_t kMaxLength = 100;
-  const auto is_word = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
-  return !text.empty() && text.size() <= kMaxLength && std::ranges::all_of(text, is_word) &&
+  return !text.empty() && text.size() <= kMaxLength &&
+         std::ranges::all_of(text, is_word_character) &&
          std::isdigit(static_cast<unsigned char>(text.front())) == 0;
 }
 

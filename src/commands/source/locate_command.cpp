@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -19,6 +18,7 @@
 #include "lookup/locate/locate_query.h"
 #include "platform/error.h"
 #include "platform/process/interrupt.h"
+#include "platform/text/ascii_text.h"
 #include "platform/text/joined.h"
 #include "pytorch/symbols/symbol_name.h"
 #include "src/commands/command.h"
@@ -93,8 +93,8 @@ std::vector<std::string> function_names(const std::string& name) {
     function = components.empty() ? "" : components.back();
   }
   if (function.find(':') == std::string::npos) function.erase(0, function.rfind('.') + 1);
-  const bool is_name = std::ranges::all_of(function, [](unsigned char letter) {
-    return std::isalnum(letter) != 0 || letter == '_' || letter == ':' || letter == '.';
+  const bool is_name = std::ranges::all_of(function, [](char letter) {
+    return is_word_character(letter) || letter == ':' || letter == '.';
   });
   if (function.empty() || function.size() > kMaxFunctionLength || !is_name) return {};
   return {function};

@@ -1,7 +1,6 @@
 #include "src/commands/tracing/op_command.h"
 
 #include <algorithm>
-#include <cctype>
 #include <chrono>
 #include <cstdio>
 #include <iterator>
@@ -16,6 +15,7 @@
 #include "platform/error.h"
 #include "platform/files/output_file.h"
 #include "platform/process/interrupt.h"
+#include "platform/text/ascii_text.h"
 #include "platform/text/joined.h"
 #include "platform/text/printable_text.h"
 #include "present/progress_display.h"
@@ -135,8 +135,8 @@ std::vector<std::string> words_of(const OpOptions& options) {
 /// single word or a name of the Python API. OpInfo's variants, constructor calls and ops that a
 /// program registers can only be resolved by torch.
 bool index_can_tell(std::string_view spelling) {
-  const bool is_name = std::ranges::all_of(spelling, [](unsigned char letter) {
-    return std::isalnum(letter) != 0 || letter == '_' || letter == '.' || letter == ':';
+  const bool is_name = std::ranges::all_of(spelling, [](char letter) {
+    return is_word_character(letter) || letter == '.' || letter == ':';
   });
   constexpr std::string_view kSpaces[] = {"torch.", "nn.", "F.", "Tensor.", "aten::"};
   const bool is_word = spelling.find_first_of(".:") == std::string_view::npos;
