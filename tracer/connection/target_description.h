@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gpu/build/dry_run.h"
+#include "platform/exported.h"
 #include "tracer/probes/process_map.h"
 #include "tracer/trace/trace.h"
 
@@ -28,7 +29,7 @@ void keep_names_that_occur(Trace& trace);
 
 /// Returns what a target's description says of its torch, or of its torch and a call, after
 /// checking the types that the report relies on. Throw Error(failed).
-TraceMeta checked_torch(const nlohmann::json& described);
+OPTRACE_EXPORTED TraceMeta checked_torch(const nlohmann::json& described);
 TraceMeta checked_call(const nlohmann::json& described);
 
 }  // namespace optrace

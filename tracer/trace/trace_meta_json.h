@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "platform/exported.h"
 #include "tracer/trace/trace_meta.h"
 
 namespace optrace {
@@ -12,6 +13,6 @@ TraceMeta trace_meta_of(const nlohmann::json& json);
 nlohmann::json to_json(const TraceMeta& meta);
 
 /// Reads what a process says when it ends: the dispatch tables, and what was compiled.
-void read_tables(const nlohmann::json& json, TraceMeta& meta);
+OPTRACE_EXPORTED void read_tables(const nlohmann::json& json, TraceMeta& meta);
 
 }  // namespace optrace
