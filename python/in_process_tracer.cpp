@@ -151,9 +151,8 @@ class SignalsBlocked {
     sigset_t all;
     sigfillset(&all);
     // Signals of faults are not blocked: the kernel ends a process that can't take one.
-    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS}) {
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS})
       sigdelset(&all, fault);
-    }
     pthread_sigmask(SIG_BLOCK, &all, &before_);
   }
   ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
@@ -219,9 +218,8 @@ bool InProcessTracer::active() const {
 void InProcessTracer::prepare(const CurrentTorch& torch, const InProcessOptions& options,
                               const BuildProgress& progress) {
   State& state = *state_;
-  if (!state.agent) {
+  if (!state.agent)
     state.agent = std::make_unique<Agent>(Library(library_folder() / "liboptrace_agent.so"));
-  }
   if (!state.session) {
     std::vector<std::filesystem::path> modules = torch_libraries(torch.folder, torch.cuda);
     modules.push_back(torch.interpreter);

@@ -102,9 +102,7 @@ class PythonTrace {
   }
 
   void stop() {
-    if (!running_) {
-      throw Error(ExitStatus::usage, "this trace is not running", "Start it first.");
-    }
+    if (!running_) throw Error(ExitStatus::usage, "this trace is not running", "Start it first.");
     const py::module_ helper = py::module_::import("optrace._current_torch");
     if (process_ != ::getpid()) {
       helper.attr("stop_watching")();
@@ -137,9 +135,8 @@ class PythonTrace {
   /// Returns the trace. Throws Error(usage) if there is none yet.
   RecordedTrace& recorded() const {
     if (recorded_) return *recorded_;
-    if (running_ && process_ == ::getpid()) {
+    if (running_ && process_ == ::getpid())
       throw Error(ExitStatus::usage, "the trace is still running", "Leave the with block first.");
-    }
     if (process_ != 0 && process_ != ::getpid()) {
       throw Error(ExitStatus::usage,
                   fmt::format("this process was forked from {} while that process was traced, and "

@@ -312,9 +312,8 @@ class OnDemand {
     std::vector<std::string> units;
     units.reserve(scores.size());
     for (const auto& [name, score] : scores) units.push_back(name);
-    if (std::ranges::any_of(scores, [](const auto& unit) { return unit.second.foremost > 0; })) {
+    if (std::ranges::any_of(scores, [](const auto& unit) { return unit.second.foremost > 0; }))
       std::erase_if(units, [&](const auto& unit) { return scores.at(unit).foremost == 0; });
-    }
     std::ranges::stable_sort(units, [&](const auto& left, const auto& right) {
       const Score& one = scores.at(left);
       const Score& other = scores.at(right);

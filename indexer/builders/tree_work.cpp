@@ -120,10 +120,8 @@ std::vector<SourceUnit> TreeWork::units() const {
 UnitsToParse TreeWork::units_to_parse(const std::vector<SourceUnit>& sources) const {
   UnitsToParse wanted;
   for (const UnitGroup group : kUnitGroups) {
-    if (std::ranges::none_of(sources,
-                             [&](const SourceUnit& unit) { return unit.group == group; })) {
+    if (std::ranges::none_of(sources, [&](const SourceUnit& unit) { return unit.group == group; }))
       continue;
-    }
     for (const auto& source : sources)
       if (source.group == group)
         wanted.units.push_back({source.path, source.name, wanted.groups.size()});

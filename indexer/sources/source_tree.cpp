@@ -54,9 +54,8 @@ bool contains(std::string_view text, std::string_view part) {
 
 UnitGroup group_of(std::string_view name) {
   if (name.ends_with(".cu")) return UnitGroup::cuda;
-  if (std::ranges::any_of(kLibraries, [&](auto folder) { return name.starts_with(folder); })) {
+  if (std::ranges::any_of(kLibraries, [&](auto folder) { return name.starts_with(folder); }))
     return UnitGroup::csrc_libraries;
-  }
   if (name.starts_with("torch/csrc/")) return UnitGroup::csrc;
   if (contains(name, "/native/cpu/") || contains(name, "/quantized/cpu/kernels/") ||
       contains(name, "/UfuncCPUKernel_")) {

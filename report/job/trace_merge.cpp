@@ -838,12 +838,11 @@ class TraceMerge::State {
                       process_places.begin() + run.last + 1);
       std::ranges::sort(places);
       ProcessSet processes;
-      for (const std::uint32_t place : places) {
+      for (const std::uint32_t place : places)
         if (!processes.empty() && processes.back().last + 1 == place)
           processes.back().last = place;
         else
           processes.push_back({place, place});
-      }
       group.processes = taken_.patterns.add_set(std::move(processes));
     }
     return known->second = taken_.patterns.add(std::move(groups));

@@ -321,11 +321,10 @@ class FrameBuilder {
     frame.op = function.op;
     // A boxed redispatch doesn't name its op; it continues the op of the step above.
     if (step != nullptr && functions_.is_boxed_redispatch(path.what)) frame.op = step->op;
-    if (function.step) {
+    if (function.step)
       frame.detail = step_detail(path, *function.step, frame.op);
-    } else if (Detail detail = native_detail(path, frame, order); detail != Detail()) {
+    else if (Detail detail = native_detail(path, frame, order); detail != Detail())
       frame.detail = std::move(detail);
-    }
     if (function.result) add_returned(path, *function.result, frame.detail);
     add_call_facts(path, frame.detail);
     if (path.kind == PathKind::initial) frame.detail.edit().entered_before_recording = true;

@@ -48,9 +48,7 @@ class OnlyCall {
  public:
   OnlyCall() : entered_(!busy.test_and_set(std::memory_order_acquire)) {}
   ~OnlyCall() {
-    if (entered_) {
-      busy.clear(std::memory_order_release);
-    }
+    if (entered_) busy.clear(std::memory_order_release);
   }
   OnlyCall(const OnlyCall&) = delete;
   OnlyCall& operator=(const OnlyCall&) = delete;
@@ -73,9 +71,7 @@ std::atomic_flag telling = ATOMIC_FLAG_INIT;
 class Telling {
  public:
   Telling() {
-    while (telling.test_and_set(std::memory_order_acquire)) {
-      nap();
-    }
+    while (telling.test_and_set(std::memory_order_acquire)) nap();
   }
   ~Telling() { telling.clear(std::memory_order_release); }
   Telling(const Telling&) = delete;
@@ -91,9 +87,7 @@ void before_fork() {
 
 void after_fork_in_parent() {
   unlock_after_fork();
-  if (patching_for_fork) {
-    end_patching();
-  }
+  if (patching_for_fork) end_patching();
 }
 
 // A forked child records nothing and has no recording. It keeps the probes unless it was forked
@@ -115,9 +109,8 @@ void after_fork_in_child() {
 
 bool watch_forks() {
   static bool watching = false;
-  if (!watching) {
+  if (!watching)
     watching = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
-  }
   return watching;
 }
 
@@ -125,9 +118,7 @@ int place_plan(const char* file, const char* plan_path, Jumps jumps) {
   PageArray<std::uint8_t> bytes;
   PlanView view;
   const int result = load_plan(file, bytes, view);
-  if (result != 0) {
-    return result;
-  }
+  if (result != 0) return result;
   if (!make_switch() || !make_caller_tables() || !watch_forks()) {
     bytes.release();
     return -ENOMEM;
@@ -143,12 +134,9 @@ void wait_for_plans(recording::RegionHeader& header) {
   constexpr int kMaxStill = 1000;
   std::uint32_t heartbeat = __atomic_load_n(&header.heartbeat, __ATOMIC_ACQUIRE);
   for (int naps = 0, still = 0; naps < kMaxNaps && still < kMaxStill; ++naps) {
-    if (reader_wants_something()) {
-      serve_reader();
-    }
-    if (running_round() == 0 || __atomic_load_n(&header.modules_seen, __ATOMIC_ACQUIRE) == told) {
+    if (reader_wants_something()) serve_reader();
+    if (running_round() == 0 || __atomic_load_n(&header.modules_seen, __ATOMIC_ACQUIRE) == told)
       return;
-    }
     nap();
     const std::uint32_t beat = __atomic_load_n(&header.heartbeat, __ATOMIC_ACQUIRE);
     still = beat == heartbeat ? still + 1 : 0;
@@ -160,25 +148,16 @@ void wait_for_plans(recording::RegionHeader& header) {
 void wait_for_first_plans() {
   const Telling turn;
   Region* const region = current_region();
-  if (region != nullptr && running_round() != 0) {
-    wait_for_plans(*region->header);
-  }
+  if (region != nullptr && running_round() != 0) wait_for_plans(*region->header);
 }
 
 int start_recording() {
   const OnlyCall call;
-  if (!call) {
-    return -EBUSY;
-  }
-  if (running_round() != 0) {
-    return -EALREADY;
-  }
-  if (!region_is_usable()) {
-    return -ENODATA;
-  }
-  if (!make_switch() || !make_caller_tables() || !watch_forks() || !list_frame_modules()) {
+  if (!call) return -EBUSY;
+  if (running_round() != 0) return -EALREADY;
+  if (!region_is_usable()) return -ENODATA;
+  if (!make_switch() || !make_caller_tables() || !watch_forks() || !list_frame_modules())
     return -ENOMEM;
-  }
   begin_recording(*current_region());
   return 0;
 }
@@ -186,9 +165,8 @@ int start_recording() {
 // Places the plan that the reader requests.
 void place_wanted(recording::RegionHeader& header, std::uint32_t wanted) {
   char path[recording::kMaxPlanPathLength];
-  for (std::uint32_t i = 0; i < sizeof(path); ++i) {
+  for (std::uint32_t i = 0; i < sizeof(path); ++i)
     path[i] = __atomic_load_n(&header.plan_path[i], __ATOMIC_RELAXED);
-  }
   path[sizeof(path) - 1] = '\0';
   header.plan_result = place_plan(path, path, Jumps::when_safe);
   plan_done = wanted;
@@ -200,9 +178,7 @@ void place_wanted(recording::RegionHeader& header, std::uint32_t wanted) {
 namespace optrace::agent {
 
 bool reader_wants_something() {
-  if (frame_modules_outdated()) {
-    list_frame_modules();
-  }
+  if (frame_modules_outdated()) list_frame_modules();
   const Region* const region = current_region();
   return region != nullptr && running_round() != 0 &&
          (__atomic_load_n(&region->header->stop, __ATOMIC_ACQUIRE) != 0 ||
@@ -211,12 +187,8 @@ bool reader_wants_something() {
 
 int serve_reader() {
   const OnlyCall call;
-  if (!call) {
-    return -EBUSY;
-  }
-  if (!reader_wants_something()) {
-    return 0;
-  }
+  if (!call) return -EBUSY;
+  if (!reader_wants_something()) return 0;
   recording::RegionHeader& header = *current_region()->header;
   if (__atomic_load_n(&header.stop, __ATOMIC_ACQUIRE) != 0) {
     end_recording(*current_region());
@@ -252,29 +224,21 @@ int optrace_agent_place_from(const char* file, const char* plan_path, int use_ju
 
 int optrace_agent_start() {
   const int result = start_recording();
-  if (result == 0) {
-    wait_for_first_plans();
-  }
+  if (result == 0) wait_for_first_plans();
   return result;
 }
 
 int optrace_agent_stop() {
   const OnlyCall call;
-  if (!call) {
-    return -EBUSY;
-  }
-  if (running_round() == 0) {
-    return -EALREADY;
-  }
+  if (!call) return -EBUSY;
+  if (running_round() == 0) return -EALREADY;
   end_recording(*current_region());
   return 0;
 }
 
 int optrace_agent_share(int fd, std::uint64_t bytes) {
   const OnlyCall call;
-  if (!call || running_round() != 0) {
-    return -EBUSY;
-  }
+  if (!call || running_round() != 0) return -EBUSY;
   if (fd < 0) {
     drop_region();
     return 0;
@@ -291,9 +255,7 @@ int optrace_agent_note(std::uint32_t kind, std::uint32_t record, std::uint64_t n
     return -EINVAL;
   }
   const std::uint32_t round = running_round();
-  if (round == 0) {
-    return -ENODATA;
-  }
+  if (round == 0) return -ENODATA;
   if (kind == recording::kDeviceCall || (kind == recording::kCallRecord && number != 0)) {
     const auto frame = reinterpret_cast<std::uint64_t>(__builtin_frame_address(0));
     const std::uint64_t known = note_callers_of_library(frame, round);
@@ -346,12 +308,8 @@ int optrace_agent_python_frames() {
 int optrace_agent_redirect(const void* inside, const optrace_agent_redirection* redirections,
                            std::uint32_t count) {
   const OnlyCall call;
-  if (!call) {
-    return -EBUSY;
-  }
-  if (!watch_forks()) {
-    return -ENOMEM;
-  }
+  if (!call) return -EBUSY;
+  if (!watch_forks()) return -ENOMEM;
   const Patching guard;
   return redirect_imports(inside, redirections, count);
 }
@@ -359,40 +317,28 @@ int optrace_agent_redirect(const void* inside, const optrace_agent_redirection* 
 int optrace_agent_redirect_loaded(const void* inside, const optrace_agent_redirection* redirections,
                                   std::uint32_t count) {
   const OnlyCall call;
-  if (!call) {
-    return -EBUSY;
-  }
+  if (!call) return -EBUSY;
   const Patching guard;
   return are_in_use(redirections, count) ? redirect_imports(inside, redirections, count) : 0;
 }
 
 int optrace_agent_restore(const optrace_agent_redirection* redirections, std::uint32_t count) {
   const OnlyCall call;
-  if (!call) {
-    return -EBUSY;
-  }
+  if (!call) return -EBUSY;
   const Patching guard;
   return restore_imports(redirections, count);
 }
 
 int optrace_agent_remove() {
   const OnlyCall call;
-  if (!call) {
-    return -EBUSY;
-  }
+  if (!call) return -EBUSY;
   const Patching guard;
   const int restored = restore_imports(nullptr, 0);
-  if (restored < 0) {
-    return restored;
-  }
+  if (restored < 0) return restored;
   bool all_out = restored == 0;
   const int result = remove_plans(all_out);
-  if (result != 0) {
-    return result;
-  }
-  if (!all_out) {
-    return -EBUSY;
-  }
+  if (result != 0) return result;
+  if (!all_out) return -EBUSY;
   restore_trap_handler(false);
   const bool idle = running_round() == 0;
   if (idle) {
@@ -409,16 +355,10 @@ int optrace_agent_remove() {
 
 int optrace_agent_enter(int fd) {
   const OnlyCall call;
-  if (!call) {
-    return -EBUSY;
-  }
+  if (!call) return -EBUSY;
   const bool others = running_round() != 0 || any_plan_placed();
-  if (others || !watch_forks()) {
-    return others ? -EBUSY : -ENOMEM;
-  }
-  if (entered) {
-    return -EBUSY;
-  }
+  if (others || !watch_forks()) return others ? -EBUSY : -ENOMEM;
+  if (entered) return -EBUSY;
   entered_with = fd;
   entered = true;
   return 0;
@@ -427,23 +367,15 @@ int optrace_agent_enter(int fd) {
 int optrace_agent_leave() {
   {
     const OnlyCall call;
-    if (!call || !entered) {
-      return call ? -EINVAL : -EBUSY;
-    }
-    if (running_round() != 0) {
-      end_recording(*current_region());
-    }
+    if (!call || !entered) return call ? -EINVAL : -EBUSY;
+    if (running_round() != 0) end_recording(*current_region());
   }
   const int removed = optrace_agent_remove();
   {
     const OnlyCall call;
-    if (!call) {
-      return -EBUSY;
-    }
+    if (!call) return -EBUSY;
     drop_region();
-    if (removed == 0) {
-      restore_trap_handler(others_make_system_calls());
-    }
+    if (removed == 0) restore_trap_handler(others_make_system_calls());
     set_python_events(false);
     entered = false;
   }
@@ -461,9 +393,7 @@ int start_with_python() {
     set_python_events(false);
     return started;
   }
-  if (hooked) {
-    record_live_python();
-  }
+  if (hooked) record_live_python();
   return hooked ? 1 : 0;
 }
 
@@ -477,36 +407,28 @@ int optrace_agent_start_on_main_thread(int (*start)(void), std::uint64_t millise
 
 int optrace_agent_return_limit(std::uint32_t hits) {
   const OnlyCall call;
-  if (!call || running_round() != 0) {
-    return -EBUSY;
-  }
+  if (!call || running_round() != 0) return -EBUSY;
   limit_return_probes(hits);
   return 0;
 }
 
 int optrace_agent_callers(int on) {
   const OnlyCall call;
-  if (!call || running_round() != 0) {
-    return -EBUSY;
-  }
+  if (!call || running_round() != 0) return -EBUSY;
   record_callers(on != 0);
   return 0;
 }
 
 int optrace_agent_every_python_call(int on) {
   const OnlyCall call;
-  if (!call || running_round() != 0) {
-    return -EBUSY;
-  }
+  if (!call || running_round() != 0) return -EBUSY;
   record_every_python_call(on != 0);
   return 0;
 }
 
 int optrace_agent_read_counters(optrace_agent_counters* counters) {
   const OnlyCall call;
-  if (!call) {
-    return -EBUSY;
-  }
+  if (!call) return -EBUSY;
   *counters = {};
   count_probes(*counters);
   counters->left_behind += imports_left_behind();

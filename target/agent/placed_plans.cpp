@@ -42,9 +42,7 @@ PlacedPlan* find_plan(const PlanView& view, const LoadedModule& module) {
 bool set_path(PlacedPlan& plan, const char* path) {
   const std::size_t size = std::strlen(path) + 1;
   PageArray<char> copy;
-  if (!copy.allocate(size)) {
-    return false;
-  }
+  if (!copy.allocate(size)) return false;
   std::memcpy(copy.data, path, size);
   plan.path.release();
   plan.path = copy;
@@ -55,14 +53,10 @@ bool set_path(PlacedPlan& plan, const char* path) {
 int prepare_plan(const PageArray<std::uint8_t>& bytes, const PlanView& view,
                  const LoadedModule& module, const char* path, PlacedPlan*& prepared) {
   const std::uint32_t probes = view.header->probe_count;
-  if (plan_count == kMaxPlans || probes >= recording::kFirstPythonEvent - next_id) {
-    return -ENOSPC;
-  }
+  if (plan_count == kMaxPlans || probes >= recording::kFirstPythonEvent - next_id) return -ENOSPC;
   PlacedPlan& plan = plans[plan_count];
   plan = PlacedPlan{};
-  if (!set_path(plan, path)) {
-    return -ENOMEM;
-  }
+  if (!set_path(plan, path)) return -ENOMEM;
   const int result = write_slots(view, module, next_id, plan.slab);
   if (result != 0) {
     plan.path.release();
@@ -93,9 +87,7 @@ void describe(PlacedPlan& plan, Region& region) {
     const auto path_size = static_cast<std::uint32_t>(std::strlen(plan.path.data));
     const SignalsBlocked guard;
     void* const section = begin_section(region, sizeof(recording::ProbeRange) + path_size);
-    if (section == nullptr) {
-      return;
-    }
+    if (section == nullptr) return;
     plan.range = new (section) recording::ProbeRange{plan.first_id, plan.view.header->probe_count,
                                                      plan.placed_count, path_size};
     std::memcpy(static_cast<char*>(section) + sizeof(recording::ProbeRange), plan.path.data,
@@ -107,47 +99,34 @@ void describe(PlacedPlan& plan, Region& region) {
 }
 
 void describe_if_recording(PlacedPlan& plan) {
-  if (running_round() != 0) {
-    describe(plan, *current_region());
-  }
+  if (running_round() != 0) describe(plan, *current_region());
 }
 
 int patch_in(PlacedPlan& plan, Jumps jumps) {
   plan.placed_count = 0;
   describe_if_recording(plan);  // Must precede the plan's events.
   const std::uint32_t probes = plan.view.header->probe_count;
-  if (jumps != Jumps::at_once && !all_take_traps()) {
-    return -EPERM;
-  }
+  if (jumps != Jumps::at_once && !all_take_traps()) return -EPERM;
   const Patching guard;
-  if (!reserve_traps(probes)) {
-    return -ENOMEM;
-  }
-  for (std::uint32_t i = 0; i < probes; ++i) {
-    if (plan.slab.slots[i].offset != 0) {
+  if (!reserve_traps(probes)) return -ENOMEM;
+  for (std::uint32_t i = 0; i < probes; ++i)
+    if (plan.slab.slots[i].offset != 0)
       add_trap(plan.view.probes[i].address + plan.module.bias, plan.slab.address(i));
-    }
-  }
   int result = install_trap_handler();
   if (result == 0) {
     plan.pin = dlopen(plan.module.name, RTLD_LAZY | RTLD_NOLOAD);
     result = place_probes(plan.view, plan.module, jumps, plan.slab);
   }
-  if (result != 0) {
-    return result;
-  }
+  if (result != 0) return result;
   plan.placed = true;
   plan.placed_count = count_placed(plan);
   add_return_probes(plan);
-  if (plan.view.header->fork_lock != 0) {
+  if (plan.view.header->fork_lock != 0)
     wait_for_when_forking(plan.module, plan.view.header->fork_lock);
-  }
   add_probed_module(plan.module.first, plan.module.last);
-  for (const plan::Piece& piece : plan.view.header->evaluation_loop) {
-    if (piece.last > piece.first) {
+  for (const plan::Piece& piece : plan.view.header->evaluation_loop)
+    if (piece.last > piece.first)
       add_evaluation_loop(plan.module.bias + piece.first, plan.module.bias + piece.last);
-    }
-  }
   describe_if_recording(plan);
   return static_cast<int>(plan.placed_count);
 }
@@ -184,11 +163,8 @@ bool any_plan_placed() {
 }
 
 void describe_placed_plans(Region& region) {
-  for (std::uint32_t i = 0; i < plan_count; ++i) {
-    if (plans[i].placed) {
-      describe(plans[i], region);
-    }
-  }
+  for (std::uint32_t i = 0; i < plan_count; ++i)
+    if (plans[i].placed) describe(plans[i], region);
 }
 
 int remove_plans(bool& all_out) {
@@ -196,17 +172,12 @@ int remove_plans(bool& all_out) {
   // behind.
   for (std::uint32_t i = plan_count; i-- > 0;) {
     PlacedPlan& plan = plans[i];
-    if (!plan.placed) {
-      continue;
-    }
+    if (!plan.placed) continue;
     if (still_loaded(plan.module)) {
       const int result = remove_probes(plan.view, plan.module, plan.slab);
-      if (result != 0) {
-        return result;
-      }
-      for (std::uint32_t j = 0; j < plan.view.header->probe_count; ++j) {
+      if (result != 0) return result;
+      for (std::uint32_t j = 0; j < plan.view.header->probe_count; ++j)
         all_out = all_out && plan.slab.slots[j].state != ProbeState::left_behind;
-      }
     }
     plan.placed = false;
     if (plan.pin != nullptr) {

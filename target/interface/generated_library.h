@@ -18,11 +18,8 @@ inline bool is_generated_library(std::string_view path) {
     return false;
   }
   const char* const hash = path.data() + slash + 1;
-  for (std::size_t i = 0; i < kHash; ++i) {
-    if ((hash[i] < 'a' || hash[i] > 'z') && (hash[i] < '2' || hash[i] > '7')) {
-      return false;
-    }
-  }
+  for (std::size_t i = 0; i < kHash; ++i)
+    if ((hash[i] < 'a' || hash[i] > 'z') && (hash[i] < '2' || hash[i] > '7')) return false;
   const bool in_cache = path[slash - 2] == hash[1] && path[slash - 1] == hash[2];
   return hash[0] == 'c' && (in_cache || path.find("/data/aotinductor/") != std::string_view::npos);
 }

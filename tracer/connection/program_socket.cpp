@@ -83,9 +83,8 @@ nlohmann::json ProgramConnection::receive(const char* kind, std::chrono::millise
                 kReport);
   }
   const std::string got = text_in(*message, key::kMessage);
-  if (got == message::kProblem) {
+  if (got == message::kProblem)
     throw Error(ExitStatus::failed, text_in(*message, key::kWhat), text_in(*message, key::kRemedy));
-  }
   if (got != kind) {
     throw Error(ExitStatus::failed,
                 fmt::format("a traced process sent '{}' instead of '{}'", got, kind), kReport);
@@ -158,9 +157,8 @@ ProgramListener::ProgramListener(const std::filesystem::path& path)
 std::optional<ProgramConnection> ProgramListener::accept() const {
   Descriptor socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!socket) {
-    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ECONNABORTED) {
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ECONNABORTED)
       return std::nullopt;
-    }
     throw Error(ExitStatus::failed,
                 fmt::format("cannot listen to the program: {}", describe_errno(errno)),
                 "Close some files or programs and try again.");

@@ -111,9 +111,8 @@ std::vector<std::filesystem::path> torch_libraries(const std::filesystem::path& 
     }
   }
   if (!cuda) return libraries;
-  for (const char* name : {"libtorch_cuda.so", "libc10_cuda.so"}) {
+  for (const char* name : {"libtorch_cuda.so", "libc10_cuda.so"})
     if (store.has(folder / name)) libraries.push_back(folder / name);
-  }
   return libraries;
 }
 
@@ -125,9 +124,8 @@ void complete_trace(Trace& trace, const DryRun* dry_run) {
 
 void keep_names_that_occur(Trace& trace) {
   std::unordered_set<std::string_view> identifiers;
-  for (const TraceFunction& function : trace.functions) {
+  for (const TraceFunction& function : trace.functions)
     add_identifiers(function.symbol, identifiers);
-  }
   std::erase_if(trace.meta.op_names,
                 [&](const auto& name) { return !identifiers.contains(name.first); });
 }

@@ -25,9 +25,8 @@ void TargetMessages::append(std::string_view bytes) {
   const std::size_t searched = bytes_.size();
   bytes_.append(bytes);
   if (!ready()) find_end(searched);
-  if (!ready() && bytes_.size() - begin_ > kMaxLineLength) {
+  if (!ready() && bytes_.size() - begin_ > kMaxLineLength)
     throw Error(ExitStatus::failed, "the traced Python sent a message that is too long", kReport);
-  }
 }
 
 void TargetMessages::find_end(std::size_t from) {

@@ -60,9 +60,8 @@ void TracingOrders::plan(const Json& greeting, const FindAgents& find_agents) {
   }
   const auto others = greeting.find(key::kModules);
   if (others != greeting.end() && others->is_array() && others->size() <= kMaxOtherModules) {
-    for (const Json& other : *others) {
+    for (const Json& other : *others)
       if (other.is_string()) modules.emplace_back(other.get<std::string>());
-    }
   }
   plans_ = session_.initial_plans(modules);
   agents_.ops.missing = builds_nothing_;

@@ -74,9 +74,8 @@ std::string last_lines(const std::string& text) {
     start = end + 1;
   }
   std::string result;
-  for (std::size_t i = lines.size() - std::min(lines.size(), kLines); i < lines.size(); ++i) {
+  for (std::size_t i = lines.size() - std::min(lines.size(), kLines); i < lines.size(); ++i)
     result += "\n    " + lines[i];
-  }
   return result.empty() ? result : "\nIts last output:" + result;
 }
 
@@ -402,13 +401,11 @@ std::size_t OpTracer::prepare(const OpCall& call) {
     return tensor.empty() ? Json() : Json(tensor);
   };
   Json shapes = Json::array();
-  for (const TensorShape& shape : call.shapes) {
+  for (const TensorShape& shape : call.shapes)
     shapes.push_back(Json::array({name(shape.tensor), shape.sizes}));
-  }
   Json dtypes = Json::array();
-  for (const TensorType& type : call.dtypes) {
+  for (const TensorType& type : call.dtypes)
     dtypes.push_back(Json::array({name(type.tensor), type.dtype}));
-  }
   const Json prepare = {{key::kOrder, order::kPrepare},
                         {key::kOp, call.op},
                         {key::kBackward, call.backward},

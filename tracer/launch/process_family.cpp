@@ -143,12 +143,11 @@ void ProcessFamily::run(ProgramConnection connection, Json hello) {
       called_ = false;
       closing = closing_;
     }
-    for (auto& [from, message] : received) {
+    for (auto& [from, message] : received)
       if (message[key::kMessage] == message::kEnded)
         handle_exit(from, message);
       else
         accept(std::move(from), std::move(message), false);
-    }
     drain(closing);
     if (closing && processes_.list.empty()) return;
   }

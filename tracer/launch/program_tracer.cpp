@@ -52,10 +52,9 @@ ChildProcess::Options how_to_start(const ProgramRequest& request,
     options.environment.emplace_back(
         "OPTRACE_RUN_STEPS", fmt::format("{} {}", request.window->first, request.window->count));
   }
-  if (request.dry_run) {
+  if (request.dry_run)
     for (auto& variable : request.dry_run->environment())
       options.environment.push_back(std::move(variable));
-  }
   return options;
 }
 

@@ -44,9 +44,8 @@ void TracedProgram::listen() {
 
 void TracedProgram::add_descriptors(std::vector<pollfd>& watched) const {
   if (listener_) watched.push_back({listener_->descriptor(), POLLIN, 0});
-  for (const ProgramConnection& stranger : strangers_) {
+  for (const ProgramConnection& stranger : strangers_)
     watched.push_back({stranger.descriptor(), POLLIN, 0});
-  }
 }
 
 ProgramProgress TracedProgram::progress() const {

@@ -112,13 +112,11 @@ std::uint32_t read_header(std::span<const std::byte>& bytes, const std::filesyst
         "Read it with the version of optrace that wrote it, or record the trace again with this "
         "one.");
   }
-  if (XXH3_64bits(bytes.data(), bytes.size()) != header.checksum) {
+  if (XXH3_64bits(bytes.data(), bytes.size()) != header.checksum)
     refuse_trace(path, "it is truncated or corrupt (its checksum differs)");
-  }
   const auto single_sections = static_cast<std::uint32_t>(SectionKind::thread) - 1;
-  if (header.section_count < single_sections || header.section_count > kMaxSections) {
+  if (header.section_count < single_sections || header.section_count > kMaxSections)
     refuse_trace(path, "it is corrupt: sections are missing");
-  }
   return header.section_count;
 }
 
@@ -219,9 +217,8 @@ void read_trace(const std::filesystem::path& path, TraceParts parts, Trace& trac
   }
   if (!bytes.empty()) refuse_trace(path, "it is corrupt: bytes follow its last section");
   check_paths(trace, path);
-  if (named_bytes(trace) > kNamed.most(file.bytes().size())) {
+  if (named_bytes(trace) > kNamed.most(file.bytes().size()))
     refuse_trace(path, "it is corrupt: its paths repeat more text than a trace of its size has");
-  }
 }
 
 void write_trace(const Trace& trace, const std::filesystem::path& path) {
