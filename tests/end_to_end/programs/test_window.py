@@ -257,7 +257,7 @@ THREADS_AND_FORKS = """
             time.sleep(0.001)  # Lets the main thread work.
         results.append(first)
 
-    # MKL's first call has returned other bits where several threads made it at once, without optrace.
+    # Where several threads make MKL's first call at once, some get other bits, without optrace.
     torch.tanh(torch.ones(16, 16) @ torch.ones(16, 16))
     threads = [threading.Thread(target=busy, args=(seed,))
                for seed in range(0 if "calm" in sys.argv else 4)]
