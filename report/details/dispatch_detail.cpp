@@ -474,7 +474,9 @@ bool DispatchDetails::State::returns_in_memory(std::string_view schema, bool& kn
 
 std::optional<std::uint64_t> DispatchDetails::State::key_set_of(const Step& step,
                                                                 const ArgumentTally& tally) {
-  const bool first = !step.boxed && names.plausible(tally.first);
+  // A merged trace has the set alone, as the first one.
+  const bool only_second = step.boxed && tally.second != 0;
+  const bool first = !only_second && names.plausible(tally.first);
   const bool second = names.plausible(tally.second);
   if (!first && !second) return std::nullopt;
   if (first != second) return first ? tally.first : tally.second;

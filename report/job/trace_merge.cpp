@@ -1,12 +1,9 @@
 #include "report/job/trace_merge.h"
 
 #include <algorithm>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <string>
@@ -25,89 +22,13 @@
 #include "platform/text/json_members.h"
 #include "report/details/dispatch_detail.h"
 #include "report/job/call_patterns.h"
+#include "report/job/merged_contents.h"
+#include "report/job/merged_meta.h"
 #include "report/job/merged_processes.h"
+#include "report/job/numbered_values.h"
 
 namespace optrace {
 namespace {
-
-using Json = nlohmann::json;
-
-std::uint64_t hash_of(std::string_view text, std::uint64_t seed = 0) {
-  return XXH3_64bits_withSeed(text.data(), text.size(), seed);
-}
-std::uint64_t hash_of(const TraceFunction& function) {
-  return hash_of(function.source_file, hash_of(function.symbol, function.address)) ^
-         function.module;
-}
-std::uint64_t hash_of(const PythonFunction& function) {
-  return hash_of(function.name, hash_of(function.file, function.first_line));
-}
-
-bool is_same(std::string_view left, std::string_view right) {
-  return left == right;
-}
-bool is_same(const TraceFunction& left, const TraceFunction& right) {
-  return left.address == right.address && left.module == right.module &&
-         left.symbol == right.symbol && left.source_file == right.source_file;
-}
-bool is_same(const PythonFunction& left, const PythonFunction& right) {
-  return left.first_line == right.first_line && left.name == right.name && left.file == right.file;
-}
-
-/// Values that are numbered by content. Values mostly come in the same order as in the trace
-/// before, so the one that follows the last one found is tried first.
-template <typename T>
-class Numbered {
- public:
-  std::uint32_t add(const T& value) {
-    if (const std::uint32_t known = find(value); known != kNone) return known;
-    numbers_.emplace(hash_of(value), static_cast<std::uint32_t>(values_.size()));
-    next_ = static_cast<std::uint32_t>(values_.size()) + 1;
-    values_.push_back(value);
-    return next_ - 1;
-  }
-
-  /// Returns kNone if there is no such value.
-  std::uint32_t find(const T& value) {
-    if (next_ < values_.size() && is_same(values_[next_], value)) return next_++;
-    const auto [begin, end] = numbers_.equal_range(hash_of(value));
-    for (auto at = begin; at != end; ++at) {
-      if (!is_same(values_[at->second], value)) continue;
-      next_ = at->second + 1;
-      return at->second;
-    }
-    return kNone;
-  }
-
-  /// The next value is probably the first one.
-  void start_again() { next_ = 0; }
-
-  std::size_t size() const { return values_.size(); }
-  T& operator[](std::uint32_t number) { return values_[number]; }
-  const T& operator[](std::uint32_t number) const { return values_[number]; }
-
- private:
-  std::vector<T> values_;
-  std::unordered_multimap<std::uint64_t, std::uint32_t> numbers_;
-  std::uint32_t next_ = 0;
-};
-
-/// Returns the place of each of `count` values in the order of `before`.
-template <typename Before>
-std::vector<std::uint32_t> places_of(std::size_t count, const Before& before,
-                                     std::vector<std::uint32_t>* sorted = nullptr) {
-  std::vector<std::uint32_t> order(count);
-  std::iota(order.begin(), order.end(), 0U);
-  std::ranges::sort(order, before);
-  std::vector<std::uint32_t> places(count);
-  for (std::uint32_t i = 0; i < count; ++i) places[order[i]] = i;
-  if (sorted != nullptr) *sorted = std::move(order);
-  return places;
-}
-
-std::uint32_t at_or_none(const std::vector<std::uint32_t>& numbers, std::uint32_t place) {
-  return place == kNone ? kNone : numbers[place];
-}
 
 /// Adds a tally to those of a path. Of too many, the first ones in the order of `before` are kept,
 /// which makes the result independent of the order of addition. `expected` is the place of the
@@ -134,70 +55,6 @@ std::optional<Tally> add_tally(std::vector<Tally>& tallies, std::size_t expected
   if (!before(tally, *last)) return tally;
   return std::exchange(*last, tally);
 }
-
-/// The metadata of several traces.
-class MergedMeta {
- public:
-  /// `is_first` is true if the trace has the first process so far. `is_merged` is true if the trace
-  /// is a merged one.
-  void add(const Trace& trace, bool is_first, bool is_merged) {
-    const TraceMeta& meta = trace.meta;
-    unite(op_names_, meta.op_names);
-    if (meta.dispatch_tables) unite(dispatch_tables_, *meta.dispatch_tables);
-    if (meta.boxed_kernels) unite(boxed_kernels_, *meta.boxed_kernels);
-    warnings_.insert(meta.warnings.begin(), meta.warnings.end());
-    placed_ += meta.probes.placed.value_or(0);
-    failed_ += meta.probes.failed.value_or(0);
-    for (const auto& [kind, count] : meta.shortfalls) shortfalls_[kind] += count;
-    if (!is_merged) {
-      if (meta.untraced_children) ++shortfalls_["untraced_children"];
-      if (meta.exit_status) ++shortfalls_["exit_status"];
-      if (trace.op_records.empty() || trace.op_records[0].empty())
-        ++shortfalls_["op_records_missing"];
-    }
-    if (is_first) first_ = meta;
-  }
-
-  /// Returns the metadata without that of the processes.
-  TraceMeta take() {
-    TraceMeta meta = std::move(first_);
-    meta.process = {};
-    meta.recording.reset();
-    meta.other_traces.clear();
-    meta.untraced_children = false;
-    meta.exit_status.reset();
-    meta.op_names = std::move(op_names_);
-    meta.dispatch_tables.reset();
-    if (!dispatch_tables_.empty()) meta.dispatch_tables = std::move(dispatch_tables_);
-    meta.boxed_kernels.reset();
-    if (!boxed_kernels_.empty()) meta.boxed_kernels = std::move(boxed_kernels_);
-    if (meta.probes != TraceMeta::Probes() || failed_ != 0) {
-      meta.probes.placed = placed_;
-      meta.probes.failed = failed_;
-    }
-    meta.warnings.assign(warnings_.begin(), warnings_.end());
-    meta.shortfalls = std::move(shortfalls_);
-    return meta;
-  }
-
- private:
-  /// Of different values for a name, the one is kept whose JSON text is the first.
-  template <typename Value>
-  static void unite(std::map<std::string, Value>& table, const std::map<std::string, Value>& more) {
-    for (const auto& [name, value] : more) {
-      const auto [known, added] = table.try_emplace(name, value);
-      if (!added && known->second != value && Json(value).dump() < Json(known->second).dump())
-        known->second = value;
-    }
-  }
-
-  TraceMeta first_;
-  std::map<std::string, std::string> op_names_, dispatch_tables_;
-  std::map<std::string, std::vector<std::string>> boxed_kernels_;
-  std::set<std::string> warnings_;
-  std::map<std::string, std::uint64_t> shortfalls_;
-  std::uint64_t placed_ = 0, failed_ = 0;
-};
 
 /// Identifies a path among those of all traces.
 struct TracePathKey {
@@ -243,7 +100,7 @@ class TraceMerge::State {
     for (const auto statistic : kCallTreeStatistics)
       statistics_.*statistic += trace.statistics.*statistic;
     for (const ThreadRecord& thread : trace.threads) lost_ += thread.lost;
-    number_contents(trace);
+    contents_.add(trace);
     take_paths(trace, merged ? &*merged : nullptr, base);
     if (patterns_.size() > kMinPatterns && patterns_.size() > 2 * live_patterns_) drop_patterns();
   }
@@ -255,7 +112,7 @@ class TraceMerge::State {
         processes_.size(),
         [&](std::uint32_t left, std::uint32_t right) { return precedes(left, right); },
         &process_order);
-    take_contents(trace);
+    contents_.take(paths_, keys_.empty() ? kNoKeys : keys_, trace);
     take_paths(trace, process_places, process_order);
     trace.meta = meta_.take();
     trace.meta.merged = merged_processes_json(taken_, trace.paths);
@@ -313,90 +170,20 @@ class TraceMerge::State {
     }
   }
 
-  /// Numbers the modules, functions and op records of a trace.
-  void number_contents(const Trace& trace) {
-    std::vector<std::uint32_t> modules;
-    for (const TraceModule& module : trace.modules) {
-      const auto [at, added] = module_numbers_.try_emplace(
-          std::pair(module.build_id, module.build_id.empty() ? module.path : std::string()),
-          static_cast<std::uint32_t>(modules_.size()));
-      if (added) modules_.push_back(module);
-      TraceModule& known = modules_[at->second];
-      known.path = std::min(known.path, module.path);
-      known.debug_info = known.debug_info || module.debug_info;
-      modules.push_back(at->second);
-    }
-    functions_.start_again();
-    function_numbers_.clear();
-    for (const TraceFunction& function : trace.functions) {
-      sought_ = function;
-      sought_.tail_calls.clear();
-      sought_.module = at_or_none(modules, function.module);
-      // Code outside every file is at another address in each process.
-      if (function.module == kNone && function.symbol.empty()) sought_.address = 0;
-      const std::uint32_t number = functions_.add(sought_);
-      TraceFunction& known = functions_[number];
-      known.probed = known.probed && function.probed;  // Otherwise calls may be missing.
-      known.enters_itself = known.enters_itself || function.enters_itself;
-      known.jumps_indirectly = known.jumps_indirectly || function.jumps_indirectly;
-      function_numbers_.push_back(number);
-    }
-    for (std::size_t i = 0; i < trace.functions.size(); ++i) {
-      std::vector<std::uint32_t>& known = functions_[function_numbers_[i]].tail_calls;
-      for (std::size_t at = 0; at < trace.functions[i].tail_calls.size(); ++at) {
-        const std::uint32_t target = function_numbers_[trace.functions[i].tail_calls[at]];
-        if (at < known.size() && known[at] == target) continue;
-        if (std::ranges::find(known, target) == known.end()) known.push_back(target);
-      }
-    }
-    python_functions_.start_again();
-    python_numbers_.clear();
-    for (const PythonFunction& function : trace.python_functions)
-      python_numbers_.push_back(python_functions_.add(function));
-    records_.start_again();
-    record_numbers_.assign(trace.op_records.size(), kNone);
-    if (!record_numbers_.empty()) record_numbers_[0] = 0;
-  }
-
-  /// Returns the number of an op record, from 1; 0 for 0.
-  std::uint32_t record_of(const Trace& trace, std::uint32_t record) {
-    if (record >= record_numbers_.size()) return 0;
-    std::uint32_t& number = record_numbers_[record];
-    if (number == kNone) number = records_.add(trace.op_records[record]) + 1;
-    return number;
-  }
-
-  std::string_view record_text(std::uint32_t number) const {
-    return number == 0 ? std::string_view() : std::string_view(records_[number - 1]);
-  }
-
   /// Returns the number that identifies what a path is of, for its key.
   std::uint32_t identity_of(const TracePath& path, const Trace& trace,
                             const DispatchDetails& details) {
     if (path.what == kNone) return kNone;
     switch (path.kind) {
       case PathKind::python:
-        return python_numbers_[path.what];
+        return contents_.python_function(path.what);
       case PathKind::node:
-        return record_of(trace, path.what);
+        return contents_.record_of(trace, path.what);
       case PathKind::op:
-        return op_of(record_of(trace, path.what), path.what, details);
+        return contents_.op_of(contents_.record_of(trace, path.what), path.what, details);
       default:
-        return function_numbers_[path.what];
+        return contents_.function(path.what);
     }
-  }
-
-  /// Returns the number of an op's name: any of its records may stand for the op.
-  std::uint32_t op_of(std::uint32_t number, std::uint32_t record, const DispatchDetails& details) {
-    if (number >= ops_.size()) ops_.resize(number + 1, kNone);
-    if (ops_[number] == kNone) {
-      std::string name = details.op_name(record);
-      if (name.empty()) name = record_text(number);
-      ops_[number] =
-          op_numbers_.try_emplace(std::move(name), static_cast<std::uint32_t>(op_numbers_.size()))
-              .first->second;
-    }
-    return ops_[number];
   }
 
   void take_paths(const Trace& trace, const MergedProcesses* merged, std::uint32_t base) {
@@ -418,7 +205,7 @@ class TraceMerge::State {
           .column = path.column,
           .end_line = path.end_line,
           .end_column = path.end_column,
-          .builtin = at_or_none(python_numbers_, path.builtin),
+          .builtin = contents_.python_function(path.builtin),
           .call_offset = path.call_offset,
           .caused_by = is_caused ? places_[path.caused_by] : kNone,
           .kind = static_cast<std::uint32_t>(path.kind) * 2 + (path.tail_call ? 1 : 0)};
@@ -483,8 +270,10 @@ class TraceMerge::State {
                   std::uint32_t place) {
     TracePath& sum = paths_[place];
     if (path.kind == PathKind::op || path.kind == PathKind::node) {
-      const std::uint32_t record = path.what == kNone ? kNone : record_of(trace, path.what);
-      if (sum.what == kNone || (record != kNone && record_text(record) < record_text(sum.what)))
+      const std::uint32_t record =
+          path.what == kNone ? kNone : contents_.record_of(trace, path.what);
+      if (sum.what == kNone ||
+          (record != kNone && contents_.record_text(record) < contents_.record_text(sum.what)))
         sum.what = record;
     } else {
       sum.what = keys_of_[place].what;
@@ -510,8 +299,8 @@ class TraceMerge::State {
     for (std::size_t i = 0; i < path.ops.size(); ++i) {
       const auto left_out =
           add_tally(sum.ops, i,
-                    OpTally{record_of(trace, path.ops[i].record),
-                            record_of(trace, path.ops[i].results), path.ops[i].calls},
+                    OpTally{contents_.record_of(trace, path.ops[i].record),
+                            contents_.record_of(trace, path.ops[i].results), path.ops[i].calls},
                     kMaxTallies, is_same_op, add_calls<OpTally>,
                     [&](const OpTally& left, const OpTally& right) { return before(left, right); });
       if (left_out) sum.ops_left_out += left_out->calls;
@@ -525,7 +314,7 @@ class TraceMerge::State {
     }
     for (std::size_t i = 0; i < path.activities.size(); ++i) {
       ActivityTally tally = path.activities[i];
-      tally.record = record_of(trace, tally.record);
+      tally.record = contents_.record_of(trace, tally.record);
       const auto left_out = add_tally(
           sum.activities, i, tally, kMaxActivities,
           [](const ActivityTally& left, const ActivityTally& right) {
@@ -538,7 +327,7 @@ class TraceMerge::State {
             known.longest_time = std::max(known.longest_time, more.longest_time);
           },
           [&](const ActivityTally& left, const ActivityTally& right) {
-            return record_text(left.record) < record_text(right.record);
+            return contents_.record_text(left.record) < contents_.record_text(right.record);
           });
       if (left_out) sum.activities_left_out += left_out->times;
     }
@@ -558,8 +347,9 @@ class TraceMerge::State {
     return std::tie(left.first, left.second) < std::tie(right.first, right.second);
   }
   bool before(const OpTally& left, const OpTally& right) const {
-    if (left.record != right.record) return record_text(left.record) < record_text(right.record);
-    return record_text(left.results) < record_text(right.results);
+    if (left.record != right.record)
+      return contents_.record_text(left.record) < contents_.record_text(right.record);
+    return contents_.record_text(left.results) < contents_.record_text(right.results);
   }
 
   /// Returns the pattern of an added merged trace for the processes in their order of addition;
@@ -678,71 +468,6 @@ class TraceMerge::State {
     last_addends_ = {kNone, kNone};
   }
 
-  /// Moves modules, functions and op records to the trace, ordered by content.
-  void take_contents(Trace& trace) {
-    std::vector<std::uint32_t> order;
-    const std::vector<std::uint32_t> modules = places_of(
-        modules_.size(),
-        [&](std::uint32_t left, std::uint32_t right) {
-          return std::tie(modules_[left].path, modules_[left].build_id) <
-                 std::tie(modules_[right].path, modules_[right].build_id);
-        },
-        &order);
-    for (const std::uint32_t number : order) trace.modules.push_back(std::move(modules_[number]));
-    const auto key_of_function = [&](std::uint32_t number) {
-      const TraceFunction& function = functions_[number];
-      return std::tuple(at_or_none(modules, function.module), function.address,
-                        std::string_view(function.symbol), std::string_view(function.source_file));
-    };
-    function_numbers_ = places_of(
-        functions_.size(),
-        [&](std::uint32_t left, std::uint32_t right) {
-          return key_of_function(left) < key_of_function(right);
-        },
-        &order);
-    for (const std::uint32_t number : order) {
-      TraceFunction& function = trace.functions.emplace_back(std::move(functions_[number]));
-      function.module = at_or_none(modules, function.module);
-      for (std::uint32_t& target : function.tail_calls) target = function_numbers_[target];
-      std::ranges::sort(function.tail_calls);
-    }
-    python_numbers_ = places_of(
-        python_functions_.size(),
-        [&](std::uint32_t left, std::uint32_t right) {
-          const PythonFunction& one = python_functions_[left];
-          const PythonFunction& other = python_functions_[right];
-          return std::tie(one.name, one.file, one.first_line) <
-                 std::tie(other.name, other.file, other.first_line);
-        },
-        &order);
-    for (const std::uint32_t number : order)
-      trace.python_functions.push_back(std::move(python_functions_[number]));
-    take_records(trace);
-  }
-
-  /// Moves the op records that paths still refer to. record_numbers_ gets their new numbers.
-  void take_records(Trace& trace) {
-    std::vector<std::uint8_t> is_used(records_.size() + 1);
-    for (const TracePath& path : paths_) {
-      if ((path.kind == PathKind::op || path.kind == PathKind::node) && path.what != kNone)
-        is_used[path.what] = 1;
-      for (const OpTally& tally : path.ops) is_used[tally.record] = is_used[tally.results] = 1;
-      for (const ActivityTally& tally : path.activities) is_used[tally.record] = 1;
-    }
-    std::vector<std::uint32_t> order;
-    places_of(
-        records_.size(),
-        [&](std::uint32_t left, std::uint32_t right) { return records_[left] < records_[right]; },
-        &order);
-    record_numbers_.assign(records_.size() + 1, 0);
-    trace.op_records.push_back(keys_.empty() ? kNoKeys : keys_);
-    for (const std::uint32_t number : order) {
-      if (is_used[number + 1] == 0) continue;
-      record_numbers_[number + 1] = static_cast<std::uint32_t>(trace.op_records.size());
-      trace.op_records.push_back(std::move(records_[number]));
-    }
-  }
-
   void take_paths(Trace& trace, const std::vector<std::uint32_t>& process_places,
                   const std::vector<std::uint32_t>& process_order) {
     // A path comes after its parent and its cause, also if an added trace was malformed.
@@ -785,7 +510,7 @@ class TraceMerge::State {
       path.column = key.column;
       path.end_line = key.end_line;
       path.end_column = key.end_column;
-      path.builtin = at_or_none(python_numbers_, key.builtin);
+      path.builtin = contents_.python_function(key.builtin);
       path.call_offset = key.call_offset;
       path.caused_by = at_or_none(places, key.caused_by);
       path.thread = threads.at(thread_of(origins_[number]));
@@ -799,16 +524,17 @@ class TraceMerge::State {
 
   std::uint32_t what_of(const TracePath& path) const {
     if (path.what == kNone) return kNone;
-    if (path.kind == PathKind::op || path.kind == PathKind::node) return record_numbers_[path.what];
-    return path.kind == PathKind::python ? python_numbers_[path.what]
-                                         : function_numbers_[path.what];
+    if (path.kind == PathKind::op || path.kind == PathKind::node)
+      return contents_.taken_record(path.what);
+    return path.kind == PathKind::python ? contents_.python_function(path.what)
+                                         : contents_.function(path.what);
   }
 
   /// Orders the tallies of a path: the most frequent ones first, equally frequent ones by content.
   void take_tallies(TracePath& path) const {
     for (OpTally& tally : path.ops) {
-      tally.record = record_numbers_[tally.record];
-      tally.results = record_numbers_[tally.results];
+      tally.record = contents_.taken_record(tally.record);
+      tally.results = contents_.taken_record(tally.results);
     }
     std::ranges::sort(path.ops, {}, [](const OpTally& tally) {
       return std::tuple(~tally.calls, tally.record, tally.results);
@@ -819,7 +545,8 @@ class TraceMerge::State {
     std::ranges::sort(path.returned, {}, [](const ReturnTally& tally) {
       return std::pair(~tally.calls, tally.value);
     });
-    for (ActivityTally& tally : path.activities) tally.record = record_numbers_[tally.record];
+    for (ActivityTally& tally : path.activities)
+      tally.record = contents_.taken_record(tally.record);
     std::ranges::sort(path.activities, {}, [](const ActivityTally& tally) {
       return std::pair(~tally.times, tally.record);
     });
@@ -862,13 +589,7 @@ class TraceMerge::State {
       known_processes_;
   std::size_t counted_ = 0;
   std::uint32_t first_ = kNone;
-  std::vector<TraceModule> modules_;
-  std::map<std::pair<std::string, std::string>, std::uint32_t> module_numbers_;
-  Numbered<TraceFunction> functions_;
-  Numbered<PythonFunction> python_functions_;
-  Numbered<std::string> records_;   // The first one has number 1.
-  std::vector<std::uint32_t> ops_;  // The op of each record.
-  std::map<std::string, std::uint32_t> op_numbers_;
+  MergedContents contents_;
   std::vector<TracePath> paths_;
   std::vector<TracePathKey> keys_of_;  // Parallel to `paths_`.
   std::vector<PathOrigin> origins_;    // Parallel to `paths_`.
@@ -877,10 +598,9 @@ class TraceMerge::State {
   CallPatterns patterns_;  // Of processes in the order of addition.
   std::size_t live_patterns_ = 0;
 
-  // Of the trace that is being added: the number of each of its functions and records, the merged
-  // path of each of its paths, and the merged paths that it has.
-  TraceFunction sought_;
-  std::vector<std::uint32_t> function_numbers_, python_numbers_, record_numbers_, places_, touched_;
+  // Of the trace that is being added: the merged path of each of its paths, and the merged paths
+  // that it has.
+  std::vector<std::uint32_t> places_, touched_;
   std::unordered_map<std::uint32_t, std::uint32_t> new_patterns_;
   std::uint32_t round_ = 0;
   std::tuple<std::uint32_t, std::uint32_t, std::uint64_t> even_key_{kNone, kNone, 0};

@@ -14,7 +14,7 @@ namespace optrace {
 /// Incremented with every change to the table of selected functions, and to which results are
 /// recorded. Plans that were cached under
 /// another version are made again.
-constexpr std::uint32_t kSelectionVersion = 27;
+constexpr std::uint32_t kSelectionVersion = 28;
 
 /// Returns true if the function's first two arguments are worth recording: dispatch keys, or the
 /// data that the threads of an OpenMP region share.

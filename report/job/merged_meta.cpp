@@ -1,0 +1,62 @@
+#include "report/job/merged_meta.h"
+
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+namespace optrace {
+namespace {
+
+// Of different values for a name, the one is kept whose JSON text is the first.
+template <typename Value>
+void unite(std::map<std::string, Value>& table, const std::map<std::string, Value>& more) {
+  for (const auto& [name, value] : more) {
+    const auto [known, added] = table.try_emplace(name, value);
+    if (!added && known->second != value &&
+        nlohmann::json(value).dump() < nlohmann::json(known->second).dump())
+      known->second = value;
+  }
+}
+
+}  // namespace
+
+void MergedMeta::add(const Trace& trace, bool is_first, bool is_merged) {
+  const TraceMeta& meta = trace.meta;
+  unite(op_names_, meta.op_names);
+  if (meta.dispatch_tables) unite(dispatch_tables_, *meta.dispatch_tables);
+  if (meta.boxed_kernels) unite(boxed_kernels_, *meta.boxed_kernels);
+  warnings_.insert(meta.warnings.begin(), meta.warnings.end());
+  placed_ += meta.probes.placed.value_or(0);
+  failed_ += meta.probes.failed.value_or(0);
+  for (const auto& [kind, count] : meta.shortfalls) shortfalls_[kind] += count;
+  if (!is_merged) {
+    if (meta.untraced_children) ++shortfalls_["untraced_children"];
+    if (meta.exit_status) ++shortfalls_["exit_status"];
+    if (trace.op_records.empty() || trace.op_records[0].empty())
+      ++shortfalls_["op_records_missing"];
+  }
+  if (is_first) first_ = meta;
+}
+
+TraceMeta MergedMeta::take() {
+  TraceMeta meta = std::move(first_);
+  meta.process = {};
+  meta.recording.reset();
+  meta.other_traces.clear();
+  meta.untraced_children = false;
+  meta.exit_status.reset();
+  meta.op_names = std::move(op_names_);
+  meta.dispatch_tables.reset();
+  if (!dispatch_tables_.empty()) meta.dispatch_tables = std::move(dispatch_tables_);
+  meta.boxed_kernels.reset();
+  if (!boxed_kernels_.empty()) meta.boxed_kernels = std::move(boxed_kernels_);
+  if (meta.probes != TraceMeta::Probes() || failed_ != 0) {
+    meta.probes.placed = placed_;
+    meta.probes.failed = failed_;
+  }
+  meta.warnings.assign(warnings_.begin(), warnings_.end());
+  meta.shortfalls = std::move(shortfalls_);
+  return meta;
+}
+
+}  // namespace optrace
