@@ -36,7 +36,7 @@ PROGRAM = """
         return torch.ops.mylib.square(x)
 
     def packet(x):
-        torch.ops.aten.tanh(x)
+        torch.ops.aten.tanh(x.narrow(0, 1, 2))
         return torch.ops.aten.sinh.default(x)
 
     def function(x):
@@ -225,7 +225,17 @@ def test_rules_see_boxed_calls(optrace, traced, rule, status):
 
 def test_kernels_that_take_a_symint_are_not_boxed(traced):
     report, _ = traced
-    seen = [frame["detail"]["dispatch"] for frame in frames(report)
-            if is_call(frame) and frame["op"] == "aten::empty.memory_format"
-            and "dispatch" in frame["detail"]]
-    assert seen and set(seen) == {"kernel"}
+    # The last two are called through functions of the dispatcher that are not inlined.
+    for op in ("aten::empty.memory_format", "aten::narrow", "aten::slice.Tensor"):
+        seen = [frame["detail"]["dispatch"] for frame in frames(report)
+                if frame["layer"] == "dispatcher" and frame["op"] == op
+                and "dispatch" in (frame["detail"] or {})]
+        assert seen and set(seen) == {"kernel"}, op
+
+
+def test_the_fallback_of_autograd_redispatches_boxed(optrace, traced):
+    # basicAutogradNotImplementedFallbackImpl removes the keys of autograd from the set.
+    _, trace = traced
+    lines = optrace("report", trace, "--format", "dispatch").stdout
+    assert ("[callBoxed] op=[mylib::square], key=[AutogradCPU]\n"
+            "  [redispatchBoxed] op=[mylib::square], key=[CPU]\n") in lines, lines
