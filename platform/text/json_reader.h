@@ -45,7 +45,7 @@ inline nlohmann::json read_json(std::string_view text, std::size_t deepest = kMa
 
 /// Same as read_json(), for a list: returns an empty one if the text is none.
 inline nlohmann::json read_json_list(std::string_view text) {
-  nlohmann::json list = read_json(text);
+  const nlohmann::json list = read_json(text);
   return list.is_array() ? list : nlohmann::json::array();
 }
 

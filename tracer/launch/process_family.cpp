@@ -169,7 +169,7 @@ bool ProcessFamily::start_recording(ProgramConnection& connection, const Json& h
                                     RecordingProcess& process) {
   if (request_.only_compilations) {
     if (first && !prepare(connection, hello)) return false;
-    process.meta = *meta_;
+    if (meta_) process.meta = *meta_;
     connection.send({{key::kOrder, order::kWatch}});
     return true;
   }
@@ -178,7 +178,7 @@ bool ProcessFamily::start_recording(ProgramConnection& connection, const Json& h
   if (first && !prepare(connection, hello)) return false;
   waits_ = first && request_.window && request_.window->first > 1;
   if (waits_) return false;  // The process connects again when its window begins.
-  process.meta = *meta_;
+  if (meta_) process.meta = *meta_;
   // A forked process has the probes of its parent, unless the parent's are to be removed.
   connection.send(first || request_.window ? orders_.record() : Json{{key::kOrder, order::kRecord}},
                   {&region, 1});
