@@ -76,12 +76,13 @@ def test_the_ops_as_a_table(rendered):
     assert all(int(row["own_ns"]) <= int(row["total_ns"]) for row in rows)
 
 
+# Large enough for sgemm_ to take most of the time of addmm on a machine with other work, too.
 TRAINING = """
 import torch
-model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
+model = torch.nn.Sequential(torch.nn.Linear(1024, 1024), torch.nn.Tanh(), torch.nn.Linear(1024, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for _ in range(3):
-    loss = model(torch.ones(4, 8)).sum()
+    loss = model(torch.ones(512, 1024)).sum()
     loss.backward()
     optimizer.step()
 """
