@@ -1,0 +1,14 @@
+#pragma once
+
+#include "report/details/dispatch_detail.h"
+#include "report/job/merged_contents.h"
+#include "tracer/trace/trace.h"
+
+namespace optrace {
+
+/// Adds the times and tallies of a path of `trace`, the one that `contents` got last, to those of
+/// the merged path.
+void add_counts(const Trace& trace, const TracePath& path, const DispatchDetails& details,
+                MergedContents& contents, TracePath& sum);
+
+}  // namespace optrace
