@@ -847,29 +847,10 @@ namespace {
 class NoRoom {
  public:
   NoRoom(std::uint64_t around, std::uint64_t reach) {
-    const std::uint64_t first = around - reach;
-    const std::uint64_t last = around + reach;
-    std::ifstream maps("/proc/self/maps");
-    std::vector<std::pair<std::uint64_t, std::uint64_t>> mappings;
-    std::string line;
-    while (std::getline(maps, line)) {
-      const std::size_t dash = line.find('-');
-      mappings.emplace_back(std::stoull(line, nullptr, 16),
-                            std::stoull(line.substr(dash + 1), nullptr, 16));
-    }
-    mappings.emplace_back(last, last);
-    std::uint64_t at = first;
-    for (const auto& [begin, end] : mappings) {
-      const std::uint64_t gap_end = std::min(begin, last);
-      if (at < gap_end) {
-        void* const memory =
-            mmap(reinterpret_cast<void*>(at), gap_end - at, PROT_NONE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-        if (memory != MAP_FAILED) {
-          reserved_.emplace_back(memory, gap_end - at);
-        }
-      }
-      at = std::max(at, end);
+    // A sanitizer may map or unmap memory while this reads what is mapped, so this reads again
+    // until it finds no gap.
+    for (int attempt = 0; reserve_gaps(around - reach, around + reach); ++attempt) {
+      REQUIRE(attempt < 100);
     }
   }
   ~NoRoom() {
@@ -881,6 +862,35 @@ class NoRoom {
   NoRoom& operator=(const NoRoom&) = delete;
 
  private:
+  // Returns whether there was a gap in [first, last).
+  bool reserve_gaps(std::uint64_t first, std::uint64_t last) {
+    std::ifstream maps("/proc/self/maps");
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> mappings;
+    std::string line;
+    while (std::getline(maps, line)) {
+      const std::size_t dash = line.find('-');
+      mappings.emplace_back(std::stoull(line, nullptr, 16),
+                            std::stoull(line.substr(dash + 1), nullptr, 16));
+    }
+    mappings.emplace_back(last, last);
+    bool found = false;
+    std::uint64_t at = first;
+    for (const auto& [begin, end] : mappings) {
+      const std::uint64_t gap_end = std::min(begin, last);
+      if (at < gap_end) {
+        void* const memory =
+            mmap(reinterpret_cast<void*>(at), gap_end - at, PROT_NONE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+        if (memory != MAP_FAILED) {
+          reserved_.emplace_back(memory, gap_end - at);
+        }
+        found = true;
+      }
+      at = std::max(at, end);
+    }
+    return found;
+  }
+
   std::vector<std::pair<void*, std::uint64_t>> reserved_;
 };
 
