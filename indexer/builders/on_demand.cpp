@@ -16,6 +16,7 @@
 #include "platform/files/whole_file.h"
 #include "platform/process/interrupt.h"
 #include "platform/text/ascii_text.h"
+#include "pytorch/source/source_files.h"
 
 namespace optrace {
 namespace {
@@ -325,7 +326,7 @@ class OnDemand {
   // torchgen registers the kernels of all ops for each dispatch key in these files. The
   // registrations for functionalization are left out: they are large and the same for each op.
   static bool registers_kernels(const SourceUnit& unit) {
-    return unit.name.starts_with("build/aten/src/ATen/Register") &&
+    return unit.name.starts_with(std::string(kBuiltATen) + "Register") &&
            unit.name.find("Functionalization") == std::string::npos;
   }
 

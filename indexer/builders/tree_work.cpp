@@ -1,6 +1,7 @@
 #include "indexer/builders/tree_work.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include <fmt/core.h>
@@ -16,6 +17,7 @@
 #include "platform/error.h"
 #include "platform/files/installation.h"
 #include "platform/files/whole_file.h"
+#include "pytorch/source/source_files.h"
 
 namespace optrace {
 namespace {
@@ -37,22 +39,20 @@ void check_versions(const SourceTree& tree, const PythonInstallation& python) {
 std::string git_version(const SourceTree& tree, const PythonInstallation& python) {
   if (const std::string commit = checked_out_commit(tree.folder); !commit.empty())
     return commit == python.git_version ? commit : "";
-  const std::string shipped = read_file(python.torch_folder.parent_path() /
-                                        "torchgen/packaged/ATen/native/native_functions.yaml")
-                                  .value_or("");
-  const std::string here =
-      read_file(tree.folder / "aten/src/ATen/native/native_functions.yaml").value_or("");
+  const std::string shipped =
+      read_file(python.torch_folder.parent_path() / kPackagedOpsFile).value_or("");
+  const std::string here = read_file(tree.folder / kOpsFile).value_or("");
   return !shipped.empty() && shipped == here ? python.git_version : "";
 }
 
 // Returns a digest of all files that the generators read.
 std::uint64_t generator_inputs(const SourceTree& tree, FileHashes& hashes) {
   Digest digest;
-  for (const char* part :
-       {"torchgen", "tools", "aten/src/ATen/native/native_functions.yaml",
-        "aten/src/ATen/native/tags.yaml", "aten/src/ATen/native/ts_native_functions.yaml",
-        "aten/src/ATen/templates", "torch/csrc/lazy", "torch/csrc/inductor/aoti_torch/generated",
-        "version.txt"}) {
+  constexpr auto kParts = std::to_array<std::string_view>(
+      {"torchgen", "tools", kOpsFile, kTagsFile, "aten/src/ATen/native/ts_native_functions.yaml",
+       "aten/src/ATen/templates", "torch/csrc/lazy", "torch/csrc/inductor/aoti_torch/generated",
+       "version.txt"});
+  for (const std::string_view part : kParts) {
     digest.add(part).add(hashes.of_all(tree.folder / part));
   }
   return digest.value();

@@ -27,6 +27,7 @@
 #include "platform/files/output_file.h"
 #include "platform/files/whole_file.h"
 #include "platform/process/interrupt.h"
+#include "pytorch/source/source_files.h"
 
 namespace optrace {
 namespace {
@@ -106,8 +107,8 @@ class WheelCatalogue {
 
 bool is_generated(const std::string& file) {
   // torch/csrc/lazy/generated is left out: the wheel lacks its templates.
-  return file.starts_with("build/") || file.starts_with("torch/csrc/autograd/generated/") ||
-         file.starts_with("torch/csrc/inductor/aoti_torch/generated/");
+  return file.starts_with("build/") || file.starts_with(kGeneratedAutograd) ||
+         file.starts_with(kGeneratedShims);
 }
 
 /// Returns the hand-written headers that have functions in the index `base` or anchors in a wheel.

@@ -10,13 +10,14 @@
 #include "platform/error.h"
 #include "platform/files/installation.h"
 #include "platform/files/whole_file.h"
+#include "pytorch/source/source_files.h"
 
 namespace optrace {
 namespace {
 
 // The folders with the wheel's C++ sources (the rest of caffe2 is not built into release wheels).
-constexpr std::array<std::string_view, 5> kRoots = {"aten/src/ATen/", "build/aten/src/ATen/",
-                                                    "c10/", "caffe2/serialize/", "torch/csrc/"};
+constexpr std::array<std::string_view, 5> kRoots = {kATen, kBuiltATen, "c10/", "caffe2/serialize/",
+                                                    kCsrc};
 
 // Folders of other platforms, of tests, and of templates that are not yet C++.
 constexpr std::array<std::string_view, 11> kLeftOut = {
@@ -36,8 +37,7 @@ constexpr std::array<std::string_view, 5> kLibraries = {
     "torch/csrc/profiler/"};
 
 constexpr std::array<std::string_view, 4> kNeededFiles = {
-    "aten/src/ATen/native/native_functions.yaml", "torchgen/gen.py",
-    "tools/setup_helpers/generate_code.py", "c10/core/TensorImpl.h"};
+    kOpsFile, "torchgen/gen.py", "tools/setup_helpers/generate_code.py", "c10/core/TensorImpl.h"};
 
 constexpr const char* kTreeRemedy =
     "Give the top folder of a PyTorch checkout or release tarball, such as one of v2.6.0.";
@@ -56,7 +56,7 @@ UnitGroup group_of(std::string_view name) {
   if (name.ends_with(".cu")) return UnitGroup::cuda;
   if (std::ranges::any_of(kLibraries, [&](auto folder) { return name.starts_with(folder); }))
     return UnitGroup::csrc_libraries;
-  if (name.starts_with("torch/csrc/")) return UnitGroup::csrc;
+  if (name.starts_with(kCsrc)) return UnitGroup::csrc;
   if (contains(name, "/native/cpu/") || contains(name, "/quantized/cpu/kernels/") ||
       contains(name, "/UfuncCPUKernel_")) {
     return UnitGroup::cpu_kernels;

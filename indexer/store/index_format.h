@@ -94,8 +94,6 @@ constexpr std::uint32_t kNamesPerBlock = 16;
 
 constexpr std::uint32_t kNoBound = 0xFFFFFFFF;
 
-constexpr const char* kOpsFile = "aten/src/ATen/native/native_functions.yaml";
-
 struct Section {
   SectionKind kind;
   std::uint32_t count;   // Number of entries, for kinds that have entries.

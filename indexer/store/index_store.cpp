@@ -6,6 +6,7 @@
 
 #include "indexer/store/index_state.h"
 #include "platform/error.h"
+#include "pytorch/source/source_files.h"
 
 namespace optrace {
 

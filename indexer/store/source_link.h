@@ -32,10 +32,6 @@ class SourceLink {
 /// Returns the link to another line of the same file; empty if `url` is.
 std::string url_of_line(const std::string& url, std::uint32_t line);
 
-/// Returns true for a file that PyTorch's build generates. Neither the repository nor a fresh
-/// checkout contains it.
-bool is_generated_source(std::string_view file);
-
 /// Returns `2.6.0` for `2.6.0+cu124`.
 std::string_view without_local_version(std::string_view torch_version);
 

@@ -11,6 +11,7 @@
 #include "indexer/sources/source_tree.h"
 #include "indexer/wheel/shallow_parser.h"
 #include "platform/files/whole_file.h"
+#include "pytorch/source/source_files.h"
 
 namespace optrace {
 namespace {
@@ -158,7 +159,7 @@ IndexContents index_generated_code(const std::filesystem::path& folder, Function
   }
   // The bases of structured kernels are in headers.
   std::error_code error;
-  const auto ops = folder / "build/aten/src/ATen/ops";
+  const auto ops = folder / kBuiltATen / "ops";
   for (std::filesystem::directory_iterator at(ops, error), end; !error && at != end;
        at.increment(error)) {
     const std::string name = at->path().filename().string();

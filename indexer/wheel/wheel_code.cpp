@@ -12,6 +12,7 @@
 #include "platform/elf/module_symbols.h"
 #include "platform/elf/source_anchors.h"
 #include "platform/error.h"
+#include "pytorch/source/source_files.h"
 #include "pytorch/symbols/symbol_key.h"
 
 namespace optrace {

@@ -13,14 +13,10 @@
 #include "indexer/sources/source_tree.h"
 #include "platform/files/installation.h"
 #include "platform/files/whole_file.h"
+#include "pytorch/source/source_files.h"
 
 namespace optrace {
 namespace {
-
-/// Folders of the include folder and their names in the source tree. A header below ATen is in the
-/// tree, or in the build folder if it is generated.
-constexpr std::string_view kATen = "aten/src/ATen/";
-constexpr std::string_view kBuiltATen = "build/aten/src/ATen/";
 
 /// Headers that are read in one go. What several groups of units include is read once.
 struct HeaderUnit {
@@ -85,6 +81,7 @@ class TreePlaces {
     if (known != places_.end()) return known->second;
     const std::filesystem::path installed = include_ / installed_path(name);
     Place place{name, has_added_line(installed) ? 1U : 0U};
+    // A generated header is in the build folder.
     if (name.starts_with(kATen) && is_generated(installed))
       place.name = std::string(kBuiltATen) + name.substr(kATen.size());
     return places_.emplace(name, std::move(place)).first->second;

@@ -6,6 +6,7 @@
 #include "lookup/explain/explain_output.h"
 #include "lookup/locate/source_json.h"
 #include "pytorch/names/op_name.h"
+#include "pytorch/source/source_files.h"
 #include "pytorch/symbols/symbol_name.h"
 
 namespace optrace {

@@ -12,9 +12,6 @@
 
 namespace optrace {
 
-/// The file that derivatives are declared in; OpFacts has only lines of it.
-constexpr std::string_view kDerivativesFile = "tools/autograd/derivatives.yaml";
-
 /// Colours of what a call path leads through, for TerminalStyle::paint().
 inline constexpr std::string_view kOpColour = kYellow;
 inline constexpr std::string_view kFunctionColour = kGreen;

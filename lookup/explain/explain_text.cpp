@@ -14,6 +14,7 @@
 #include "lookup/explain/explain_output.h"
 #include "platform/text/joined.h"
 #include "present/terminal_text.h"
+#include "pytorch/source/source_files.h"
 #include "pytorch/symbols/symbol_name.h"
 
 namespace optrace {

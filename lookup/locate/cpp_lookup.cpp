@@ -11,8 +11,8 @@
 
 #include <fmt/core.h>
 
-#include "indexer/store/source_link.h"
 #include "platform/text/ascii_text.h"
+#include "pytorch/source/source_files.h"
 #include "pytorch/symbols/symbol_key.h"
 #include "pytorch/symbols/symbol_name.h"
 

@@ -4,9 +4,9 @@
 #include <string_view>
 #include <vector>
 
-#include "indexer/store/source_link.h"
 #include "lookup/locate/locate_output.h"
 #include "lookup/locate/source_json.h"
+#include "pytorch/source/source_files.h"
 
 namespace optrace {
 namespace {

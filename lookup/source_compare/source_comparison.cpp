@@ -9,10 +9,10 @@
 
 #include <fmt/core.h>
 
-#include "indexer/store/source_link.h"
 #include "platform/text/glob.h"
 #include "platform/text/joined.h"
 #include "pytorch/names/name_patterns.h"
+#include "pytorch/source/source_files.h"
 #include "pytorch/symbols/symbol_name.h"
 
 namespace optrace {

@@ -268,20 +268,4 @@ std::vector<SourceAnchor> find_anchors(const ModuleSymbols& module) {
   return AnchorFinder(module).run();
 }
 
-std::string_view path_in_tree(std::string_view anchor_file) {
-  constexpr auto kTops = std::to_array<std::string_view>(
-      {"build/aten/src/", "aten/src/", "c10/", "caffe2/", "torch/csrc/", "torch/"});
-  std::string_view best;
-  for (const std::string_view top : kTops) {
-    for (std::size_t at = anchor_file.find(top); at != std::string_view::npos;
-         at = anchor_file.find(top, at + 1)) {
-      if (at != 0 && anchor_file[at - 1] != '/') continue;
-      if (anchor_file.size() - at > best.size()) best = anchor_file.substr(at);
-      break;
-    }
-  }
-  const std::string_view lead = anchor_file.substr(0, anchor_file.size() - best.size());
-  return lead.find("third_party/") == std::string_view::npos ? best : std::string_view();
-}
-
 }  // namespace optrace

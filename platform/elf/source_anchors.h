@@ -37,8 +37,4 @@ struct SourceAnchor {
 /// are left out.
 std::vector<SourceAnchor> find_anchors(const ModuleSymbols& module);
 
-/// Returns the part of an anchor's file name that is relative to PyTorch's source tree, such as
-/// `aten/src/ATen/native/Convolution.cpp`; empty for a file of another project.
-std::string_view path_in_tree(std::string_view anchor_file);
-
 }  // namespace optrace

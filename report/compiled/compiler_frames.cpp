@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "pytorch/source/source_files.h"
 #include "report/compiled/compilations.h"
 #include "report/model/walk_frames.h"
 
@@ -26,7 +27,7 @@ constexpr std::string_view kDynamo = "torch._dynamo.convert_frame.";
 
 bool is_of_program(const Frame& frame) {
   return frame.layer == Layer::python && frame.source && !frame.source->file.empty() &&
-         !frame.source->file.starts_with("torch/");
+         !is_file_of_torch(frame.source->file);
 }
 
 // A call that generated code makes has an origin, and the kernel that such a call leads to has all

@@ -5,23 +5,11 @@
 #include <filesystem>
 #include <string_view>
 
+#include "pytorch/source/source_files.h"
 #include "pytorch/symbols/symbol_name.h"
 
 namespace optrace {
-namespace {
-
-// Returns the path of a file in PyTorch's checkout, relative to it: `aten/src/ATen/Utils.cpp`. The
-// build of torch may have been in any folder.
-std::string relative_to_checkout(std::string_view file) {
-  constexpr auto kFolders =
-      std::to_array<std::string_view>({"/build/aten/src/", "/aten/src/", "/torch/csrc/", "/c10/"});
-  for (const std::string_view folder : kFolders)
-    if (const std::size_t at = file.find(folder); at != std::string_view::npos)
-      return std::string(file.substr(at + 1));
-  return std::string(file);
-}
-
-}  // namespace
+namespace {}  // namespace
 
 DebugLines::DebugLines(const Trace& trace)
     : trace_(trace),
@@ -47,7 +35,8 @@ FrameSource DebugLines::source_of(const DebugPlace& place, const TraceFunction& 
   const bool of_torch = !torch_folder_.empty() &&
                         trace_.modules[function.module].path.starts_with(torch_folder_ + "/");
   if (!of_torch || source.file.starts_with("torch/include/")) return source;
-  source.file = relative_to_checkout(source.file);
+  if (const std::string_view file = path_in_tree(source.file); !file.empty())
+    source.file = std::string(file);
   source.url = links_.of_native(source.file, source.line);
   return source;
 }

@@ -19,6 +19,7 @@
 #include "pytorch/functions/vendor_libraries.h"
 #include "pytorch/names/op_name.h"
 #include "pytorch/source/cpu_capability.h"
+#include "pytorch/source/source_files.h"
 #include "report/details/decisions.h"
 #include "report/details/dispatch_detail.h"
 #include "report/details/recorded_variables.h"
@@ -247,7 +248,7 @@ class FrameBuilder {
     if (parent != nullptr && parent->op) {
       node.backward_of = *parent->op;
       if (const auto derivative = derivative_of(*parent->op, frame.name)) {
-        frame.source = functions_.source_at({"tools/autograd/derivatives.yaml", derivative->line});
+        frame.source = functions_.source_at({kDerivativesFile, derivative->line});
         for (const OpFacts::Formula& formula : derivative->backward)
           node.formulas.push_back({formula.arguments, formula.text, formula.line});
       }

@@ -1,6 +1,7 @@
 #include "report/model/own_code.h"
 
 #include "pytorch/functions/layers.h"
+#include "pytorch/source/source_files.h"
 
 namespace optrace {
 namespace {
@@ -8,7 +9,7 @@ namespace {
 // Returns true for a Python frame outside of torch and of the code that torch generates.
 bool is_own(const Frame& frame) {
   return frame.layer == Layer::python && frame.source && !frame.source->file.empty() &&
-         frame.source->line != 0 && !frame.source->file.starts_with("torch/") &&
+         frame.source->line != 0 && !is_file_of_torch(frame.source->file) &&
          !frame.detail->generated;
 }
 

@@ -11,6 +11,7 @@
 #include "platform/text/joined.h"
 #include "platform/text/printable_text.h"
 #include "pytorch/names/op_name.h"
+#include "pytorch/source/source_files.h"
 
 namespace optrace {
 namespace {

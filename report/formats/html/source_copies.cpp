@@ -9,6 +9,7 @@
 
 #include "platform/error.h"
 #include "platform/files/mapped_file.h"
+#include "pytorch/source/source_files.h"
 
 namespace optrace {
 namespace {
@@ -44,13 +45,11 @@ SourceCopies copies_in_wheel(const std::filesystem::path& torch_folder) {
   const std::filesystem::path site_packages = torch_folder.parent_path();
   const std::filesystem::path headers = torch_folder / "include";
   return {
-      {"aten/src/ATen/native/native_functions.yaml",
-       site_packages / "torchgen/packaged/ATen/native/native_functions.yaml"},
-      {"tools/autograd/derivatives.yaml",
-       site_packages / "torchgen/packaged/autograd/derivatives.yaml"},
+      {std::string(kOpsFile), site_packages / kPackagedOpsFile},
+      {std::string(kDerivativesFile), site_packages / kPackagedDerivativesFile},
       {"build/aten/src/", headers},
       {"aten/src/", headers},
-      {"torch/csrc/", headers / "torch/csrc"},
+      {std::string(kCsrc), headers / kCsrc},
       {"c10/", headers / "c10"},
       {"", site_packages},
   };

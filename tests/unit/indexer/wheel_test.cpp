@@ -20,6 +20,7 @@
 #include "platform/files/private_folder.h"
 #include "platform/files/whole_file.h"
 #include "pytorch/installed/installed_torch.h"
+#include "pytorch/source/source_files.h"
 #include "tests/unit/environment_variable.h"
 
 using namespace optrace;
