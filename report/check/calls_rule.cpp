@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "present/readable_numbers.h"
+#include "report/check/certainty.h"
 #include "report/check/rule_functions.h"
-#include "report/check/undecidable.h"
 
 namespace optrace {
 namespace {

@@ -11,8 +11,8 @@
 #include "platform/text/joined.h"
 #include "present/readable_numbers.h"
 #include "pytorch/names/dtypes.h"
+#include "report/check/certainty.h"
 #include "report/check/rule_functions.h"
-#include "report/check/undecidable.h"
 #include "report/model/op_call.h"
 
 namespace optrace {

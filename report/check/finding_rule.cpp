@@ -3,9 +3,9 @@
 
 #include <fmt/core.h>
 
+#include "report/check/certainty.h"
 #include "report/check/finding_name.h"
 #include "report/check/rule_functions.h"
-#include "report/check/undecidable.h"
 
 namespace optrace {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "platform/text/joined.h"
 #include "pytorch/functions/vendor_libraries.h"
+#include "report/check/certainty.h"
 #include "report/check/rule_functions.h"
-#include "report/check/undecidable.h"
 #include "report/details/call_detail.h"
 #include "report/findings/device_copies.h"
 #include "report/model/op_call.h"

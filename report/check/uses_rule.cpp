@@ -12,10 +12,10 @@
 #include "platform/text/joined.h"
 #include "pytorch/functions/vendor_libraries.h"
 #include "pytorch/libraries/backends.h"
+#include "report/check/certainty.h"
 #include "report/check/check_backends.h"
 #include "report/check/op_on_device.h"
 #include "report/check/rule_functions.h"
-#include "report/check/undecidable.h"
 #include "report/model/op_call.h"
 
 namespace optrace {

@@ -1,4 +1,4 @@
-#include "report/check/undecidable.h"
+#include "report/check/certainty.h"
 
 #include <utility>
 #include <vector>
