@@ -115,8 +115,7 @@ bool is_generated(const std::string& file) {
 std::set<std::string> known_headers(const std::optional<Index>& base, const WheelCode& code) {
   std::set<std::string> headers;
   const auto add = [&](std::string_view file) {
-    if (file.ends_with(".h") || file.ends_with(".cuh") || file.ends_with(".hpp"))
-      headers.emplace(file);
+    if (is_header(file)) headers.emplace(file);
   };
   for (const IndexedAnchor& anchor : code.places()) add(anchor.file);
   if (base)

@@ -26,10 +26,6 @@ bool is_named_alike(std::string_view one, std::string_view other) {
                             [&](char a, char b) { return a == b || (is_mark(a) && is_mark(b)); });
 }
 
-bool is_header(std::string_view file) {
-  return file.ends_with(".h") || file.ends_with(".cuh") || file.ends_with(".hpp");
-}
-
 // Returns true if a file's functions can be in a library, by the folders that PyTorch's build uses
 // for it (aten/src/ATen/CMakeLists.txt).
 bool may_be_in(std::string_view library, std::string_view file) {
@@ -62,6 +58,10 @@ void each_place_of(std::string_view part, std::string_view names, const Visit& v
 }
 
 }  // namespace
+
+bool is_header(std::string_view file) {
+  return file.ends_with(".h") || file.ends_with(".cuh") || file.ends_with(".hpp");
+}
 
 std::pair<std::uint32_t, std::uint32_t> Index::State::definitions_of(
     std::string_view canonical_symbol) const {

@@ -32,6 +32,9 @@ struct Definition {
   DefinitionKind kind = DefinitionKind::function;
 };
 
+/// Returns true if a file's functions may be compiled into their callers.
+bool is_header(std::string_view file);
+
 /// A place where a function calls another. Re-entered ops, library calls and kernel launches are
 /// call sites too.
 struct CallSite {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "platform/text/glob.h"
+#include "pytorch/source/cpu_capability.h"
 #include "pytorch/symbols/symbol_name.h"
 
 namespace optrace {
@@ -23,6 +24,17 @@ std::string without_templates(std::string_view name) {
   return kept;
 }
 
+/// Returns `at::native::f` for `at::native::AVX2::f`, whose namespace is inline.
+std::string without_capabilities(std::string_view name) {
+  std::string kept;
+  for (std::size_t end = name.find("::"); end != std::string_view::npos; end = name.find("::")) {
+    const std::string_view part = name.substr(0, end);
+    if (part != kBaselineCapability && !is_cpu_capability(part)) kept += name.substr(0, end + 2);
+    name.remove_prefix(end + 2);
+  }
+  return kept.append(name);
+}
+
 }  // namespace
 
 bool names_function(std::string_view pattern, std::string_view qualified_name) {
@@ -30,8 +42,10 @@ bool names_function(std::string_view pattern, std::string_view qualified_name) {
   if (qualified_name.find('<') != std::string_view::npos &&
       matches_glob(without_templates(qualified_name), pattern))
     return true;
-  return qualified_name.find("::") != std::string_view::npos &&
-         matches_glob(short_name(qualified_name), pattern);
+  if (qualified_name.find("::") == std::string_view::npos) return false;
+  const std::string plain = without_capabilities(without_templates(qualified_name));
+  return matches_glob(short_name(qualified_name), pattern) || matches_glob(plain, pattern) ||
+         matches_glob(short_name(plain), pattern);
 }
 
 bool names_op(std::string_view pattern, std::string_view op) {

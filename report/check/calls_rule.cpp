@@ -64,16 +64,20 @@ class CallsCounter final : public RuleCounter {
 
   void visit(const PathToFrame& path) override {
     const Frame& frame = path.frame();
-    occurrences().add(path, meaning_.names(frame, path.python_function)
-                                ? frame.calls
-                                : calls_inside(meaning_, frame));
+    const bool named = meaning_.names(frame, path.python_function);
+    walked_ = walked_ || (named && frame.detail->calls_at_least);
+    occurrences().add(path, named ? frame.calls : calls_inside(meaning_, frame));
   }
 
   Verdict judge() const override {
-    if (found() == 0)
-      if (const auto why = why_never_found(rule_, meaning_, context_)) return {.undecidable = why};
-    return {.holds = holds(found(), rule_.relation, rule_.bound),
-            .found = found() == 0 ? "never called" : "called " + counted(found(), "time")};
+    const Certainty certainty = certainty_of(rule_, meaning_, found(), walked_, context_);
+    Verdict verdict{.holds = holds(found(), rule_.relation, rule_.bound),
+                    .undecidable = certainty.why_undecided(rule_, found())};
+    if (found() != 0)
+      verdict.found = "called " + counted(found(), "time");
+    else if (!verdict.undecidable)
+      verdict.found = "never called";
+    return verdict;
   }
 
   Sensitivity sensitivity() const override {
@@ -97,6 +101,7 @@ class CallsCounter final : public RuleCounter {
   const CheckContext& context_;
   NameMeaning meaning_;
   std::uint64_t recorded_;  // Calls in the traces.
+  bool walked_ = false;     // Some are of a function without a probe.
 };
 
 /// Parses a sentence with `at` words before the pattern, which may contain spaces.

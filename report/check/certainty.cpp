@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "platform/text/joined.h"
+#include "report/check/uncertainty.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {
@@ -23,7 +24,75 @@ std::string remedy_for_unknown(const std::string& pattern, const CheckContext& c
                    : fmt::format("Did you mean {}? ", joined(near, ", ")));
 }
 
+/// Returns why no trace shows calls of a name, of which this is known.
+std::string_view why_not_observable(const NameMeaning& meaning, Knowledge known) {
+  if (!meaning.why_untold.empty()) return meaning.why_untold;
+  return known == Knowledge::absent
+             ? "the libraries of this torch have no function of that name: it is compiled into its "
+               "callers, or it belongs to another build"
+             : "it is a type, a function that is inlined into others, or one that optrace does not "
+               "record";
+}
+
+constexpr std::string_view kNameAnother = "Name an op, or a function that does the work.";
+constexpr std::string_view kAcceptAsItIs =
+    " --allow-unknown (in Python allow_unknown=True) accepts the rule as it is.";
+
+Undecidable may_be_more(const std::string& pattern, std::string_view why) {
+  return {.why = fmt::format("{} may have been called more often: {}", pattern, why),
+          .remedy = fmt::format("{}{}", kNameAnother, kAcceptAsItIs)};
+}
+
+Certainty of_found(const Rule& rule, Knowledge known, bool walked) {
+  if (walked || known == Knowledge::walked)
+    return {Sureness::at_least,
+            may_be_more(rule.pattern,
+                        "it has no probe, and is counted only where it was found on "
+                        "the stack of a function that it calls")};
+  if (known == Knowledge::inlined)
+    return {Sureness::at_least,
+            may_be_more(rule.pattern,
+                        "it is a function of a header, and is counted only where the "
+                        "compiler did not put it into its caller")};
+  return {};
+}
+
 }  // namespace
+
+std::optional<Undecidable> Certainty::why_undecided(const Rule& rule, std::uint64_t found) const {
+  if (sureness == Sureness::exact ||
+      !may_change_comparison({.more = true}, found, rule.relation, rule.bound))
+    return std::nullopt;
+  return reason;
+}
+
+Certainty certainty_of(const Rule& rule, const NameMeaning& meaning, std::uint64_t found,
+                       bool walked, const CheckContext& context) {
+  if (context.options().allow_unknown) return {};
+  const KnownNames& names = context.names();
+  const Knowledge known = names.knowledge_of(meaning);
+  if (found == 0 && known == Knowledge::none)
+    return {
+        Sureness::not_observable,
+        {.why = fmt::format("no known name matches {}, so the rule could never fail", rule.pattern),
+         .remedy = remedy_for_unknown(rule.pattern, context)}};
+  if (found == 0 && (known == Knowledge::absent || known == Knowledge::unrecorded))
+    return {Sureness::not_observable,
+            {.why = fmt::format("no trace can show calls of {}: {}", rule.pattern,
+                                why_not_observable(meaning, known)),
+             .remedy = fmt::format("{}{}", kNameAnother, kAcceptAsItIs)}};
+  if (known == Knowledge::by_record && !context.arguments().any)
+    return {Sureness::not_recorded,
+            without_op_records(fmt::format(
+                "only op records show calls of {}, and the report has none", rule.pattern))};
+  if (known == Knowledge::unshown && !names.has_traces())
+    return {
+        Sureness::not_recorded,
+        {.why = fmt::format("a report omits {} where it leads to no frame that the report shows",
+                            rule.pattern),
+         .remedy = "Check the trace itself (--trace FILE), which has all calls."}};
+  return of_found(rule, known, walked);
+}
 
 Undecidable without_op_records(std::string why) {
   return {.why = std::move(why),
@@ -35,37 +104,6 @@ Undecidable without_some_arguments(std::uint64_t left_out) {
                              "different calls for each path",
                              left_out, left_out == 1 ? "" : "s", kMaxTallies),
           .remedy = "Trace fewer ops (--ops, --count), or a part of the program."};
-}
-
-std::optional<Undecidable> why_never_found(const Rule& rule, const NameMeaning& meaning,
-                                           const CheckContext& context) {
-  if (context.options().allow_unknown) return std::nullopt;
-  const KnownNames& names = context.names();
-  const Knowledge known = names.knowledge_of(meaning);
-  if (known == Knowledge::none)
-    return Undecidable{
-        .why = fmt::format("no known name matches {}, so the rule could never fail", rule.pattern),
-        .remedy = remedy_for_unknown(rule.pattern, context)};
-  if (known == Knowledge::unrecorded)
-    return Undecidable{
-        .why =
-            fmt::format("no trace can show calls of {}: {}", rule.pattern,
-                        meaning.why_untold.empty()
-                            ? "it is a type, a function that is inlined into others, or one that "
-                              "optrace does not record"
-                            : meaning.why_untold),
-        .remedy =
-            "Name an op, or a function that does the work. --allow-unknown (in Python "
-            "allow_unknown=True) accepts the rule as it is."};
-  if (known == Knowledge::by_record && !context.arguments().any)
-    return without_op_records(
-        fmt::format("only op records show calls of {}, and the report has none", rule.pattern));
-  if (known == Knowledge::unshown && !names.has_traces())
-    return Undecidable{
-        .why = fmt::format("a report omits {} where it leads to no frame that the report shows",
-                           rule.pattern),
-        .remedy = "Check the trace itself (--trace FILE), which has all calls."};
-  return std::nullopt;
 }
 
 std::string never_called(const Rule& rule) {

@@ -9,6 +9,28 @@
 
 namespace optrace {
 
+/// How the recorded number of calls of a name is related to the true one. Every rule about a name
+/// is judged by it. What a trace lacks as a whole is in its shortfalls (uncertainty.h).
+enum class Sureness : std::uint8_t {
+  exact,
+  at_least,        ///< There may be more calls than were counted.
+  not_observable,  ///< No trace can show calls of the name.
+  not_recorded,    ///< Other traces, or the trace of this report, show them.
+};
+
+struct Certainty {
+  Sureness sureness = Sureness::exact;
+  Undecidable reason{};  ///< Why the number is not exact, and what to do.
+
+  /// Returns the reason if more calls than `found` could change whether the rule holds.
+  std::optional<Undecidable> why_undecided(const Rule& rule, std::uint64_t found) const;
+};
+
+/// `meaning` is the meaning of the rule's pattern; `found` calls were counted, all of them of
+/// functions that have probes unless `walked`. With --allow-unknown, names are taken as they are.
+Certainty certainty_of(const Rule& rule, const NameMeaning& meaning, std::uint64_t found,
+                       bool walked, const CheckContext& context);
+
 // The reasons for which several kinds of rules can't be decided.
 
 /// The report has no op records. `why` says which part of them the rule needs.
@@ -16,11 +38,6 @@ Undecidable without_op_records(std::string why = "the report has no op arguments
 
 /// The arguments of this number of op calls are not in the report.
 Undecidable without_some_arguments(std::uint64_t left_out);
-
-/// Returns why the absence of calls of the rule's pattern proves nothing; nothing if it does, or if
-/// unknown names are allowed. `meaning` is the meaning of the pattern.
-std::optional<Undecidable> why_never_found(const Rule& rule, const NameMeaning& meaning,
-                                           const CheckContext& context);
 
 /// Returns that the rule's pattern was never called on the rule's device.
 std::string never_called(const Rule& rule);

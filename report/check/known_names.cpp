@@ -249,13 +249,20 @@ NameMeaning KnownNames::meaning_of(std::string_view pattern) const {
   NameMeaning meaning;
   meaning.patterns.emplace_back(pattern);
   if (auto op = of_torch_ops(pattern)) meaning.patterns.push_back(*std::move(op));
-  if (index_ == nullptr || pattern.find("::") != std::string_view::npos) return meaning;
+  const bool scoped = pattern.find("::") != std::string_view::npos;
   if (pattern.find('*') != std::string_view::npos) {
-    add_matching_python_names(pattern, meaning);
-  } else if (is_path(pattern) || knowledge_of_pattern(pattern) == Knowledge::none) {
-    // A single word is an op's or a function's name unless none has it.
-    add_python_names(pattern, meaning);
+    if (index_ != nullptr && !scoped) add_matching_python_names(pattern, meaning);
+    return meaning;
   }
+  // A single word is an op's or a function's name unless none has it.
+  if (index_ != nullptr && !scoped &&
+      (is_path(pattern) || knowledge_of_pattern(pattern) == Knowledge::none))
+    add_python_names(pattern, meaning);
+  if (is_path(pattern) || knowledge_of(meaning) != Knowledge::none) return meaning;
+  // The scopes of a C++ function may be left out.
+  std::string scopes_left_out = fmt::format("*::{}", pattern);
+  if (knowledge_of_functions(scopes_left_out) != Knowledge::none)
+    meaning.patterns.push_back(std::move(scopes_left_out));
   return meaning;
 }
 
@@ -431,18 +438,29 @@ Knowledge KnownNames::knowledge_of_python(std::string_view pattern) const {
 }
 
 Knowledge KnownNames::knowledge_of_functions(std::string_view wanted) const {
-  const std::string pattern = with_one_capability(statically_known(wanted));
+  const std::string exact = statically_known(wanted);
+  const std::string pattern = with_one_capability(exact);
   const std::vector<std::string_view> words = identifiers_in(pattern);
   // The functions of a library are not all known, but the library is.
   if (pattern.find('*') != std::string::npos && !library_of(pattern).empty())
     return Knowledge::recorded;
   if (const std::string fortran = fortran_name(pattern); !fortran.empty() && is_probed(fortran))
     return Knowledge::recorded;
+  Knowledge best = Knowledge::none;
   for (const Trace& trace : traces_)
     for (const TraceFunction& function : trace.functions)
-      if (names_symbol(pattern, words, function.symbol)) return Knowledge::recorded;
+      if (names_symbol(exact, words, function.symbol))
+        best = std::max(best, !function.probed                ? Knowledge::walked
+                              : is_in_header(function.symbol) ? Knowledge::inlined
+                                                              : Knowledge::recorded);
+  if (best == Knowledge::recorded) return best;
   if (is_library_function(pattern) && is_probed(pattern)) return Knowledge::recorded;
-  if (index_ == nullptr || words.empty()) return Knowledge::none;
+  if (index_ == nullptr || words.empty()) return best;
+  return std::max(best, knowledge_of_indexed(exact, pattern, words));
+}
+
+Knowledge KnownNames::knowledge_of_indexed(const std::string& exact, const std::string& pattern,
+                                           const std::vector<std::string_view>& words) const {
   const std::string_view longest = *std::ranges::max_element(words, {}, &std::string_view::size);
   Knowledge best = Knowledge::none;
   index_->each_symbol_with(longest, [&](std::string_view symbol) {
@@ -453,14 +471,14 @@ Knowledge KnownNames::knowledge_of_functions(std::string_view wanted) const {
   });
   // A function that was inlined into its callers has no symbol, and so no probe.
   const auto has_probe = [&](std::string_view symbol) {
-    return names_symbol(pattern, words, symbol) && is_probed(symbol);
+    return names_symbol(exact, words, symbol) && is_probed(symbol);
   };
-  if (best == Knowledge::recorded || best == Knowledge::unshown)
+  if (best > Knowledge::unrecorded)
     for (const Trace& trace : traces_)
       if (const std::string& folder = trace.meta.torch_folder;
           !folder.empty() && library_of(pattern).empty() && !names_device_kernel(pattern, words) &&
           !WheelSymbols(std::filesystem::path(folder) / "lib").any_with(longest, has_probe))
-        return Knowledge::unrecorded;
+        return Knowledge::absent;
   return best;
 }
 
@@ -472,8 +490,16 @@ Knowledge KnownNames::knowledge_of_symbol(std::string_view symbol) const {
   // C++ overloads in a library's header have the name of the library's C function.
   if (kind != DefinitionKind::function || (!is_probed(symbol) && !is_probed(name)))
     return Knowledge::unrecorded;
+  if (definition && is_header(definition->location.file)) return Knowledge::inlined;
   return classify(name, "").visibility == Visibility::always ? Knowledge::recorded
                                                              : Knowledge::unshown;
+}
+
+bool KnownNames::is_in_header(std::string_view symbol) const {
+  if (index_ == nullptr) return false;
+  const auto definition = index_->find_definition(canonical_symbol(symbol));
+  return definition && definition->kind == DefinitionKind::function &&
+         is_header(definition->location.file);
 }
 
 bool KnownNames::names_device_kernel(std::string_view pattern,

@@ -44,11 +44,15 @@ struct NameMeaning {
   bool names_binding(std::string_view symbol, std::string_view file) const;
 };
 
-/// Describes if and where calls of a name can be found.
+/// Describes if and where calls of a name can be found. Of several functions, the one that is known
+/// best counts.
 enum class Knowledge : std::uint8_t {
   none,        ///< The name is unknown.
+  absent,      ///< PyTorch's source has it, but no library of the traced torch.
   unrecorded,  ///< The name is known, but traces don't record its calls.
   by_record,   ///< An op whose calls only op records show.
+  walked,      ///< A function without a probe: counted where the stack was walked.
+  inlined,     ///< A function of a header: counted where it was not compiled into its caller.
   unshown,     ///< Its calls are in traces; reports leave them out unless everything is requested.
   recorded,    ///< Its calls are in traces and in reports.
 };
@@ -104,7 +108,10 @@ class KnownNames {
   Knowledge knowledge_of_ops(std::string_view pattern) const;
   Knowledge knowledge_of_python(std::string_view pattern) const;
   Knowledge knowledge_of_functions(std::string_view wanted) const;
+  Knowledge knowledge_of_indexed(const std::string& exact, const std::string& pattern,
+                                 const std::vector<std::string_view>& words) const;
   Knowledge knowledge_of_symbol(std::string_view symbol) const;
+  bool is_in_header(std::string_view symbol) const;
   bool names_device_kernel(std::string_view pattern,
                            const std::vector<std::string_view>& words) const;
 

@@ -149,7 +149,8 @@ class UsesCounter final : public RuleCounter {
  private:
   std::optional<Undecidable> why_nothing_was_checked() const {
     if (context_.options().allow_unknown) return std::nullopt;
-    if (auto why = why_never_found(rule_, meaning_, context_)) return why;
+    Certainty certainty = certainty_of(rule_, meaning_, 0, false, context_);
+    if (certainty.sureness != Sureness::exact) return std::move(certainty.reason);
     if (!never_) return std::nullopt;
     return Undecidable{
         .why = never_called(rule_) + ", so the rule checked nothing",

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include "indexer/store/index_writer.h"
@@ -73,6 +74,13 @@ Report convolution_report() {
   python.children.push_back(std::move(failed));
   report.roots.push_back(std::move(python));
   return report;
+}
+
+TraceFunction native(const char* symbol, bool probed) {
+  TraceFunction function;
+  function.symbol = symbol;
+  function.probed = probed;
+  return function;
 }
 
 CheckResult one(const Report& report, const std::string& rule, const CheckOptions& options = {}) {
@@ -356,7 +364,7 @@ TEST_CASE("a rule that could never fail is an error, not a pass", "[check]") {
   CHECK(one(report, "never calls at::native::slow_conv", {.allow_unknown = true}).status ==
         Status::passed);
   Trace trace;
-  trace.functions.emplace_back().symbol = "_ZN2at6native9slow_convEv";
+  trace.functions = {native("_ZN2at6native9slow_convEv", true)};
   const std::vector<Rule> rules = {parse_rule("never calls *::slow_conv")};
   CHECK(check(report, KnownNames({&trace, 1}, nullptr), rules)[0].status == Status::passed);
 }
@@ -746,6 +754,48 @@ TEST_CASE("a name stands for what it is an alias of, and a class for its methods
     CHECK(result.found.find("no trace can show calls of") != std::string::npos);
     CHECK_FALSE(result.remedy.empty());
   }
+}
+
+TEST_CASE("a count that may be too small decides only what more calls could not change",
+          "[check]") {
+  IndexContents contents;
+  for (const auto& [symbol, file] :
+       {std::pair{"_ZN2at12parallel_forEv", "aten/src/ATen/Parallel-inl.h"},
+        std::pair{"_ZN2at6native7DEFAULT10neg_kernelEv", "aten/src/ATen/native/Neg.cpp"}}) {
+    contents.functions.emplace_back();
+    contents.functions.back().symbol = symbol;
+    contents.functions.back().file = file;
+  }
+  const IndexFile file(std::move(contents));
+  const Index index = file.open();
+  Trace trace;
+  trace.functions = {native("_ZN2at18TensorIteratorBase5buildEv", false),
+                     native("_ZN2at12parallel_forEv", true),
+                     native("_ZN2at6native4AVX210neg_kernelEv", true)};
+  for (std::uint32_t function = 0; function < 3; ++function)
+    trace.paths.push_back({.kind = PathKind::function, .what = function, .calls = 10});
+  const Report report = convolution_report();
+  const KnownNames names({&trace, 1}, &index);
+  const auto verdict = [&](const std::string& rule) {
+    return check(report, names, {parse_rule(rule)})[0].status;
+  };
+  // A function without a probe, and one that the compiler puts into its callers.
+  for (const std::string name : {"at::TensorIteratorBase::build", "at::parallel_for"}) {
+    INFO(name);
+    CHECK(verdict("never calls " + name) == Status::failed);
+    CHECK(verdict("calls " + name + " >= 10") == Status::passed);
+    CHECK(verdict("calls " + name + " <= 9") == Status::failed);
+    CHECK(verdict("calls " + name + " == 9") == Status::failed);
+    CHECK(verdict("calls " + name + " <= 10") == Status::error);
+    CHECK(verdict("calls " + name + " > 10") == Status::error);
+  }
+  // The namespace of a CPU capability is inline, and scopes may be left out.
+  for (const char* const name :
+       {"at::native::neg_kernel", "at::native::AVX2::neg_kernel", "neg_kernel"}) {
+    INFO(name);
+    CHECK(verdict(fmt::format("calls {} == 10", name)) == Status::passed);
+  }
+  CHECK(verdict("never calls neg_kernell") == Status::error);
 }
 
 TEST_CASE("ops and LAPACK's functions may be spelled as PyTorch's users do", "[check]") {
