@@ -102,7 +102,7 @@ run: product
 	@build/optrace conv2d
 
 # `make test` needs only the sanitized programs that read files or run in other processes.
-sanitized-build sanitized-first: interpreter
+sanitized-build sanitized-first: interpreter test-packages
 	@[ -f build-sanitize/build.ninja ] || $(CONFIGURE) sanitize >/dev/null
 	@$(NINJA) 'compiled with sanitizers' cmake --build --preset sanitize --target \
 	  $(if $(filter sanitized-first,$@),sanitized_first_tests,unit_tests) -- -j $(JOBS)
@@ -130,8 +130,7 @@ check: test-packages
 # Runs the fuzzers one after another. Findings are in build-fuzz/found/, the grown corpus is in
 # build-fuzz/corpus/.
 FUZZ_SECONDS ?= 60
-fuzz: packages
-	@setup/install-packages.sh setup/packages-fuzz.txt
+fuzz: test-packages
 	@[ -f build-fuzz/build.ninja ] || $(CONFIGURE) fuzz >/dev/null
 	@NINJA_STATUS='[%f of %t compiled for libFuzzer] ' \
 	  cmake --build --preset fuzz --target fuzzers -- -j $(JOBS)

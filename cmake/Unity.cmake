@@ -17,6 +17,6 @@ function(optrace_unite_sources)
                           UNITY_BUILD_CODE_BEFORE_INCLUDE
                           "// NOLINTNEXTLINE(bugprone-suspicious-include)")
     # GCC takes the included sources for headers, whose types should not depend on unnamed namespaces.
-    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   endforeach()
 endfunction()

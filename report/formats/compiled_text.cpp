@@ -24,9 +24,9 @@ namespace {
 
 // Returns the number at the end of a kernel's name, which Inductor counts for each graph.
 std::uint64_t number_of(const std::string& name) {
+  const std::size_t first_digit = name.find_last_not_of("0123456789") + 1;
   std::uint64_t number = 0;
-  std::from_chars(name.data() + name.find_last_not_of("0123456789") + 1, name.data() + name.size(),
-                  number);
+  std::from_chars(name.data() + first_digit, name.data() + name.size(), number);
   return number;
 }
 
