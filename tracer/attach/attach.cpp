@@ -52,8 +52,6 @@ using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kAnswerLimit = std::chrono::seconds(60);
-
 std::string read_source(const char* name) {
   const std::filesystem::path path = data_folder() / "target" / name;
   const std::optional<std::string> text = read_file(path);
@@ -224,12 +222,11 @@ class Attachment {
                                       listens_ ? Entrance::socket : Entrance::ptrace)) {}
 
   AttachResult run(const BuildProgress& building) {
-    orders_.plan({{key::kTorch, target_.torch_folder.string()},
-                  {key::kModules, {target_.interpreter.string()}},
-                  {key::kCuda, uses_cuda()}},
-                 [&building](const std::filesystem::path& torch_folder, bool devices) {
-                   return find_or_build_agents(torch_folder, devices, building);
-                 });
+    orders_.plan(
+        {.torch = target_.torch_folder, .modules = {target_.interpreter}, .cuda = uses_cuda()},
+        [&building](const std::filesystem::path& torch_folder, bool devices) {
+          return find_or_build_agents(torch_folder, devices, building);
+        });
     connect();
     begin();
     const bool alive = watch();
@@ -447,8 +444,7 @@ class Attachment {
     connection_->send({{key::kOrder, order::kStop}});
     connection_->receive(message::kStopped, kAnswerLimit);
     collector_->finish();
-    connection_->send({{key::kOrder, order::kTables}, {key::kOps, collector_->ops()}});
-    add_tables(meta_, connection_->receive(message::kTables, kAnswerLimit));
+    receive_tables(*connection_, collector_->ops(), meta_);
     connection_->receive(message::kLeft, kAnswerLimit);
     // Closing the connection is the last action of its thread.
     connection_->wait(kAnswerLimit);

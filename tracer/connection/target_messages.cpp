@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include "platform/error.h"
+#include "platform/text/json_fields.h"
 #include "platform/text/json_reader.h"
 #include "platform/text/printable_text.h"
 #include "tracer/connection/protocol.h"
@@ -13,6 +14,13 @@ namespace optrace {
 
 std::string displayable(std::string_view text, std::size_t limit) {
   return printable_lines(text.substr(0, limit)) + (text.size() > limit ? "..." : "");
+}
+
+std::vector<std::filesystem::path> paths_in(const nlohmann::json& message, const char* key) {
+  constexpr std::size_t kMaxPaths = 1000;
+  const std::vector<std::string> texts = texts_at(message, key);
+  if (texts.size() > kMaxPaths) return {};
+  return {texts.begin(), texts.end()};
 }
 
 void TargetMessages::append(std::string_view bytes) {

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -15,6 +17,9 @@ inline constexpr const char* kReport =
 /// Returns a target's text in displayable form: without its end if it is long, and unable to
 /// control a terminal.
 std::string displayable(std::string_view text, std::size_t limit = 2000);
+
+/// Returns the paths in a list of a target's message: none if it has no such list.
+std::vector<std::filesystem::path> paths_in(const nlohmann::json& message, const char* key);
 
 /// Splits the data from the target into messages: each line is a JSON object with a string
 /// "message". The target is not trusted: the length of lines is limited, and any other line throws

@@ -21,8 +21,6 @@ namespace {
 namespace key = protocol::key;
 using Json = nlohmann::json;
 
-constexpr std::size_t kMaxOtherModules = 16;
-
 Json object_in(Json& message, const char* key) {
   const auto found = message.find(key);
   if (found == message.end() || !found->is_object()) {
@@ -43,26 +41,21 @@ TracingOrders::TracingOrders(ProbeSession& session, ProbeMode probes, const DryR
   if (!root.empty()) session_.modules().look_below(root);
 }
 
-void TracingOrders::plan(const Json& greeting, const FindAgents& find_agents) {
-  const auto torch = greeting.find(key::kTorch);
-  if (torch == greeting.end() || !torch->is_string()) {
+void TracingOrders::plan(const TorchProcess& process, const FindAgents& find_agents) {
+  const std::filesystem::path& folder = process.torch;
+  if (folder.empty()) {
     throw Error(ExitStatus::failed, "a traced process did not send the location of its torch",
                 kReport);
   }
-  const std::filesystem::path folder = torch->get<std::string>();
   const ModuleStore& store = session_.modules();
-  plan_nothing(greeting);
+  plan_nothing(process);
   std::vector<std::filesystem::path> modules = torch_libraries(folder, cuda_, store);
   if (dry_run_ != nullptr) {
     const auto& emulated = dry_run_->emulation.libraries;
     std::ranges::copy_if(emulated, std::back_inserter(modules),
                          [&store](const auto& library) { return store.has(library); });
   }
-  const auto others = greeting.find(key::kModules);
-  if (others != greeting.end() && others->is_array() && others->size() <= kMaxOtherModules) {
-    for (const Json& other : *others)
-      if (other.is_string()) modules.emplace_back(other.get<std::string>());
-  }
+  modules.insert(modules.end(), process.modules.begin(), process.modules.end());
   plans_ = session_.initial_plans(modules);
   agents_.ops.missing = builds_nothing_;
   if (!builds_nothing_.empty()) return;
@@ -73,17 +66,26 @@ void TracingOrders::plan(const Json& greeting, const FindAgents& find_agents) {
       find_agents(error ? folder : resolved, cuda_ && records_device_activity(dry_run_ != nullptr));
 }
 
-void TracingOrders::plan_nothing(const Json& greeting) {
-  cuda_ = dry_run_ != nullptr || greeting.value(key::kCuda, Json()) == true;
+void TracingOrders::plan_nothing(const TorchProcess& process) {
+  cuda_ = dry_run_ != nullptr || process.cuda;
+}
+
+void TracingOrders::plan_library(const std::filesystem::path& library) {
+  if (auto plan = session_.plan_for_library(library); !plan.empty())
+    plans_.push_back(std::move(plan));
 }
 
 TraceMeta TracingOrders::meta(Json imported, const std::string& call) const {
   TraceMeta meta = checked_torch(object_in(imported, key::kMeta));
   meta.device = cuda_ ? "cuda" : "cpu";
   meta.call = call;
+  describe(meta);
+  return meta;
+}
+
+void TracingOrders::describe(TraceMeta& meta) const {
   agents_.add_warnings(meta.warnings);
   meta.probes.mode = name_of(probes_);
-  return meta;
 }
 
 Json TracingOrders::record() const {
@@ -109,7 +111,10 @@ void receive_recording(ProgramConnection& connection, TraceMeta& meta) {
   add_warnings(meta, connection.receive(protocol::message::kRecording, kAnswerLimit));
 }
 
-void add_tables(TraceMeta& meta, Json message) {
+void receive_tables(ProgramConnection& connection, const std::vector<std::string>& ops,
+                    TraceMeta& meta) {
+  connection.send({{key::kOrder, protocol::order::kTables}, {key::kOps, ops}});
+  Json message = connection.receive(protocol::message::kTables, kAnswerLimit);
   Json tables = object_in(message, key::kMeta);
   keep_generated_code(tables);
   read_tables(tables, meta);

@@ -20,7 +20,7 @@
 namespace optrace {
 
 /// The time that a traced process has for its answer to an order.
-inline constexpr std::chrono::milliseconds kAnswerLimit = std::chrono::seconds(30);
+inline constexpr std::chrono::milliseconds kAnswerLimit = std::chrono::seconds(60);
 
 /// The default number of bytes that tracing may take in a process.
 constexpr std::uint64_t kTargetBytes = 64ULL << 20;
@@ -37,6 +37,13 @@ constexpr std::uint64_t journal_bytes(std::uint64_t target_bytes) {
 constexpr std::uint64_t region_bytes(std::uint64_t target_bytes) {
   return target_bytes / 2;
 }
+
+/// What is known of a process before it has imported torch.
+struct TorchProcess {
+  std::filesystem::path torch;                 ///< site-packages/torch; empty if it is not known.
+  std::vector<std::filesystem::path> modules;  ///< To be probed, too, such as the interpreter.
+  bool cuda = false;
+};
 
 /// Prepares the tracing of a process that has torch: the orders for the process, and the meta of
 /// its trace. The process is not trusted.
@@ -55,12 +62,18 @@ class TracingOrders {
   using FindAgents =
       std::function<TargetAgents(const std::filesystem::path& torch_folder, bool devices)>;
 
-  /// Plans probes and finds the agents for ops and devices, for a process whose first message was
-  /// `greeting` ("torch", "modules", "cuda"). Throws Error, and what `find_agents` throws.
-  void plan(const nlohmann::json& greeting, const FindAgents& find_agents);
+  /// Plans probes and finds the agents for ops and devices. Throws Error, and what `find_agents`
+  /// throws.
+  void plan(const TorchProcess& process, const FindAgents& find_agents);
 
   /// The same for a process in which only compilations are recorded: nothing is to be placed.
-  void plan_nothing(const nlohmann::json& greeting);
+  void plan_nothing(const TorchProcess& process);
+
+  /// Plans the probes of a library that the process has loaded since.
+  void plan_library(const std::filesystem::path& library);
+
+  /// Leaves the plans, which a process has placed, out of later orders.
+  void forget_plans() { plans_.clear(); }
 
   /// Limits the number of values that are recorded for each place that calls a function; 0: all.
   void limit_returns(std::uint32_t per_site) { returns_per_site_ = per_site; }
@@ -68,6 +81,9 @@ class TracingOrders {
   /// Returns the trace's meta, made from the process's message "imported". `call` is the program
   /// that ran. Throws Error(failed).
   TraceMeta meta(nlohmann::json imported, const std::string& call) const;
+
+  /// Adds to the meta of a trace how it was recorded.
+  void describe(TraceMeta& meta) const;
 
   /// Returns the order to place everything. The region for the recording must be sent with it, as
   /// the first descriptor.
@@ -92,8 +108,10 @@ class TracingOrders {
 /// "warnings" to meta. Throws Error(failed).
 void receive_recording(ProgramConnection& connection, TraceMeta& meta);
 
-/// Adds the tables of the message "tables" to meta: the dispatch tables, and what was compiled.
-void add_tables(TraceMeta& meta, nlohmann::json message);
+/// Asks for the tables of these ops and adds them to meta: the dispatch tables, and what was
+/// compiled. Throws Error(failed).
+void receive_tables(ProgramConnection& connection, const std::vector<std::string>& ops,
+                    TraceMeta& meta);
 
 /// Adds the strings in `message["warnings"]` to the warnings. Counts a shortfall if
 /// `message["python_frames"]` is false.

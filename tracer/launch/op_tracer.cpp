@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <cstdint>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <span>
 #include <tuple>
@@ -35,6 +34,7 @@
 #include "tracer/connection/target_agents.h"
 #include "tracer/connection/target_description.h"
 #include "tracer/connection/target_messages.h"
+#include "tracer/connection/tracing_orders.h"
 #include "tracer/probes/probe_session.h"
 
 namespace optrace {
@@ -48,7 +48,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kTargetDescriptor = 3;           // The socket's descriptor number in the target.
 constexpr std::size_t kKeptOutput = 64 << 10;  // Bytes of the target's own output.
-constexpr std::size_t kMaxModules = 1000;
 constexpr std::uint64_t kJournalBytes = 16ULL << 20;  // Of tensors, in the target.
 // Address space of a recording; only what is written to takes memory. Most calls fill a small part
 // of it, so nothing reads while they run.
@@ -277,18 +276,8 @@ class Target {
   ChildProcess process_;  // The last member, so that the process is killed first.
 };
 
-/// Returns the paths in a list of a message.
-std::vector<std::filesystem::path> paths_in(const Json& message, const char* key) {
-  std::vector<std::filesystem::path> paths;
-  const auto found = message.find(key);
-  if (found == message.end() || !found->is_array() || found->size() > kMaxModules) return paths;
-  for (const Json& path : *found)
-    if (path.is_string()) paths.emplace_back(path.get<std::string>());
-  return paths;
-}
-
-/// Returns the modules to probe. Throws if this Python can't be traced.
-std::vector<std::filesystem::path> modules_of(const LaunchRequest& request, const Json& python) {
+/// Returns where the torch of this Python is. Throws if this Python can't be traced.
+TorchProcess torch_of(const LaunchRequest& request, const Json& python) {
   const std::string path = request.python.string();
   const auto version = python.find(key::kVersion);
   if (version == python.end() || !version->is_array() || version->size() != 3 ||
@@ -314,27 +303,18 @@ std::vector<std::filesystem::path> modules_of(const LaunchRequest& request, cons
                             "install it: {} -m pip install torch",
                             path));
   }
-  std::vector<std::filesystem::path> modules =
-      torch_libraries(torch->get<std::string>(), request.device == "cuda");
-  if (request.dry_run) {
-    const auto& emulated = request.dry_run->emulation.libraries;
-    modules.insert(modules.end(), emulated.begin(), emulated.end());
-  }
-  std::ranges::move(paths_in(python, key::kModules), std::back_inserter(modules));
-  return modules;
-}
-
-Json strings(const std::vector<std::filesystem::path>& paths) {
-  Json result = Json::array();
-  for (const auto& path : paths) result.push_back(path.string());
-  return result;
+  return {.torch = torch->get<std::string>(),
+          .modules = paths_in(python, key::kModules),
+          .cuda = request.device == "cuda"};
 }
 
 }  // namespace
 
 struct OpTracer::State {
   State(const LaunchRequest& asked, const LaunchProgress& told)
-      : request(asked), progress(told), target(asked), session(scratch.path(), asked.results) {}
+      : request(asked), progress(told), target(asked), session(scratch.path(), asked.results) {
+    if (request.tensors) orders.keep_tensors(kJournalBytes);
+  }
 
   /// Receives the answer to an order. Without a valid answer, the target can't be used any more.
   Json receive(const std::string& kind, const std::string& doing, Collector* collector = nullptr) {
@@ -349,12 +329,14 @@ struct OpTracer::State {
     }
   }
 
-  /// Returns an order by which the target loads the agents unless they are loaded.
-  Json order_with_agents(const char* kind) const {
-    Json order = {{key::kOrder, kind},
-                  {key::kTensors, request.tensors ? kJournalBytes : std::uint64_t{0}}};
-    agents.add_to(order);
-    return order;
+  /// Plans while the target imports torch.
+  void plan() {
+    progress("importing torch, planning probes");
+    orders.plan(torch, [this](const std::filesystem::path& folder, bool devices) {
+      InterruptGuard::throw_if_interrupted();
+      return find_or_build_agents(folder, devices, progress);
+    });
+    planned = true;
   }
 
   const DryRun* dry_run() const { return request.dry_run ? &*request.dry_run : nullptr; }
@@ -364,11 +346,9 @@ struct OpTracer::State {
   const PrivateFolder scratch;
   Target target;
   ProbeSession session;
-  std::vector<std::filesystem::path> modules;
-  std::vector<std::filesystem::path> plans;  ///< To place for the next recording.
+  TracingOrders orders{session, request.probes, dry_run()};
+  TorchProcess torch;
   bool planned = false;
-  std::filesystem::path torch_folder;
-  TargetAgents agents;
   bool alive = true;
 };
 
@@ -376,8 +356,7 @@ OpTracer::OpTracer(const LaunchRequest& request, const LaunchProgress& progress)
     : state_(std::make_unique<State>(request, progress)) {
   progress("starting Python");
   const Json python = state_->receive(message::kPython, "starting");
-  state_->modules = modules_of(request, python);
-  state_->torch_folder = string_in(python, key::kTorch);
+  state_->torch = torch_of(request, python);
   state_->target.send({{key::kDevice, request.device},
                        {key::kUseJumps, request.probes == ProbeMode::jump},
                        {key::kAgent, (library_folder() / "liboptrace_agent.so").string()},
@@ -419,16 +398,11 @@ std::size_t OpTracer::prepare(const OpCall& call) {
                       records_device_activity(state_->request.dry_run.has_value());
   const bool loads_agents = on_gpu && !state_->planned;
   if (!loads_agents) state_->target.send(prepare);
-  if (!state_->planned) {
-    // The target imports torch meanwhile.
-    state_->progress("importing torch, planning probes");
-    state_->plans = state_->session.initial_plans(state_->modules);
-    state_->planned = true;
-    InterruptGuard::throw_if_interrupted();
-    state_->agents = find_or_build_agents(state_->torch_folder, on_gpu, state_->progress);
-  }
+  if (!state_->planned) state_->plan();
   if (loads_agents) {
-    state_->target.send(state_->order_with_agents(order::kLoad));
+    Json load = state_->orders.record();
+    load[key::kOrder] = order::kLoad;
+    state_->target.send(load);
     state_->target.send(prepare);
   }
   if (call.compile) state_->progress("compiling the call");
@@ -440,16 +414,16 @@ std::size_t OpTracer::prepare(const OpCall& call) {
                 kReport);
   }
   for (const std::filesystem::path& library : paths_in(ready, key::kModules))
-    if (auto plan = state_->session.plan_for_library(library); !plan.empty())
-      state_->plans.push_back(std::move(plan));
+    state_->orders.plan_library(library);
   return number->get<std::size_t>();
 }
 
 Trace OpTracer::trace(std::size_t call) {
   state_->progress("recording");
   const Descriptor region = sealed_region(kRegionBytes);
-  Json record = state_->order_with_agents(order::kRecord);
-  record.update({{key::kCall, call}, {key::kPlans, strings(std::exchange(state_->plans, {}))}});
+  Json record = state_->orders.record();
+  record[key::kCall] = call;
+  state_->orders.forget_plans();
   state_->target.send(record, {&region, 1});
   constexpr const char* kDoing = "recording the call";
   state_->receive(message::kRecording, kDoing);
@@ -463,8 +437,7 @@ Trace OpTracer::trace(std::size_t call) {
   Json described = state_->receive(message::kMeta, "describing itself");
   keep_generated_code(described[key::kMeta]);
   TraceMeta meta = checked_call(described[key::kMeta]);
-  state_->agents.add_warnings(meta.warnings);
-  meta.probes.mode = name_of(state_->request.probes);
+  state_->orders.describe(meta);
   state_->progress("looking up the names of addresses");
   Trace trace = collector.take(std::move(meta));
   complete_trace(trace, state_->dry_run());

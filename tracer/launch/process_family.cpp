@@ -40,18 +40,6 @@ std::string command_line(const ProgramRequest& request) {
   return line;
 }
 
-std::optional<std::uint64_t> steps_in(const Json& message) {
-  const auto found = message.find(key::kSteps);
-  if (found == message.end() || !found->is_number_unsigned()) return std::nullopt;
-  return found->get<std::uint64_t>();
-}
-
-std::optional<std::uint64_t> rank_in(const Json& message) {
-  const auto found = message.find(key::kRank);
-  if (found == message.end() || !found->is_string()) return std::nullopt;
-  return rank_number(found->get_ref<const std::string&>());
-}
-
 void add(CollectorProgress& sum, const CollectorProgress& more) {
   sum.events += more.events;
   sum.ops += more.ops;
@@ -62,7 +50,7 @@ void add(CollectorProgress& sum, const CollectorProgress& more) {
 }  // namespace
 
 ProcessFamily::ProcessFamily(const ProgramRequest& request, SharedAgents& agents, pid_t program,
-                             ProgramConnection connection, Json hello)
+                             ProgramConnection connection, ProcessMessage hello)
     : request_(request),
       agents_(agents),
       program_(program),
@@ -76,11 +64,11 @@ bool ProcessFamily::has(pid_t process) const {
   return process == first_ || std::find(forked_.begin(), forked_.end(), process) != forked_.end();
 }
 
-void ProcessFamily::receive(ProgramConnection connection, Json message) {
+void ProcessFamily::receive(ProgramConnection connection, ProcessMessage message) {
   const pid_t process = connection.process();
   const bool known = has(process);
   const std::lock_guard lock(mutex_);
-  if (message[key::kMessage] == message::kProgram && !known) forked_.push_back(process);
+  if (!message.ended && !known) forked_.push_back(process);
   received_.emplace_back(std::move(connection), std::move(message));
   woken_.notify_one();
 }
@@ -122,13 +110,13 @@ void ProcessFamily::show_step(std::string_view step) {
   step_ = step;
 }
 
-void ProcessFamily::run(ProgramConnection connection, Json hello) {
+void ProcessFamily::run(ProgramConnection connection, ProcessMessage hello) {
   const std::jthread background([this](const std::stop_token& stop) {
     read_in_background(processes_, [this] { wake(); }, stop);
   });
   accept(std::move(connection), std::move(hello), true);
   while (true) {
-    std::vector<std::pair<ProgramConnection, Json>> received;
+    std::vector<std::pair<ProgramConnection, ProcessMessage>> received;
     bool closing = false;
     {
       std::unique_lock lock(mutex_);
@@ -144,7 +132,7 @@ void ProcessFamily::run(ProgramConnection connection, Json hello) {
       closing = closing_;
     }
     for (auto& [from, message] : received)
-      if (message[key::kMessage] == message::kEnded)
+      if (message.ended)
         handle_exit(from, message);
       else
         accept(std::move(from), std::move(message), false);
@@ -154,9 +142,9 @@ void ProcessFamily::run(ProgramConnection connection, Json hello) {
 }
 
 // Makes a process record. A process that can't be traced continues without tracing.
-void ProcessFamily::accept(ProgramConnection connection, Json hello, bool first) {
+void ProcessFamily::accept(ProgramConnection connection, ProcessMessage hello, bool first) {
   if (!first && !meta_) return;  // Its family can't be traced.
-  auto process = std::make_unique<RecordingProcess>(connection.process(), rank_in(hello));
+  auto process = std::make_unique<RecordingProcess>(connection.process(), hello.rank);
   bool records = false;
   fail_member_on_error(*process,
                        [&] { records = start_recording(connection, hello, first, *process); });
@@ -165,8 +153,8 @@ void ProcessFamily::accept(ProgramConnection connection, Json hello, bool first)
 }
 
 // Returns false if there is nothing to trace (yet).
-bool ProcessFamily::start_recording(ProgramConnection& connection, const Json& hello, bool first,
-                                    RecordingProcess& process) {
+bool ProcessFamily::start_recording(ProgramConnection& connection, const ProcessMessage& hello,
+                                    bool first, RecordingProcess& process) {
   if (request_.only_compilations) {
     if (first && !prepare(connection, hello)) return false;
     if (meta_) process.meta = *meta_;
@@ -195,13 +183,13 @@ bool ProcessFamily::start_recording(ProgramConnection& connection, const Json& h
 
 // Plans while the process still imports torch. Returns false if torch could not be imported:
 // there is nothing to trace then, and this is no error of optrace.
-bool ProcessFamily::prepare(ProgramConnection& connection, const Json& hello) {
+bool ProcessFamily::prepare(ProgramConnection& connection, const ProcessMessage& hello) {
   std::exception_ptr failure;
   try {
     if (request_.only_compilations)
-      orders_.plan_nothing(hello);
+      orders_.plan_nothing(hello.torch);
     else
-      orders_.plan(hello, [this](const std::filesystem::path& torch_folder, bool devices) {
+      orders_.plan(hello.torch, [this](const std::filesystem::path& torch_folder, bool devices) {
         return find_agents(torch_folder, devices);
       });
   } catch (const std::exception&) {
@@ -289,21 +277,19 @@ void ProcessFamily::sum_progress() {
 }
 
 // Handles an orderly end of the process or of its window, in which the process still answers.
-void ProcessFamily::handle_exit(ProgramConnection& connection, const Json& message) {
+void ProcessFamily::handle_exit(ProgramConnection& connection, const ProcessMessage& message) {
   const std::lock_guard lock(processes_.mutex);
   const pid_t id = connection.process();
-  const std::optional<std::uint64_t> steps = steps_in(message);
-  if (id == first_) steps_ = steps;
+  if (id == first_) steps_ = message.steps;
   const auto found = std::find_if(processes_.list.begin(), processes_.list.end(),
                                   [id](const auto& one) { return one->id == id; });
   if (found == processes_.list.end()) return;
   RecordingProcess& process = **found;
-  process.steps = steps;
+  process.steps = message.steps;
   fail_member_on_error(process, [&] {
     const std::vector<std::string> ops = process.finish();
     try {
-      connection.send({{key::kOrder, order::kTables}, {key::kOps, ops}});
-      add_tables(process.meta, connection.receive(message::kTables, kAnswerLimit));
+      receive_tables(connection, ops, process.meta);
     } catch (const Error&) {
       if (request_.only_compilations) throw;
       // The process was killed at this moment: only the tables are missing.

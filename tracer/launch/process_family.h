@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
 #include <sys/types.h>
 
 #include "platform/files/private_folder.h"
@@ -27,13 +26,23 @@
 
 namespace optrace {
 
+/// The first message of a connection: a process imports torch, was forked, or ends.
+struct ProcessMessage {
+  bool ended = false;  ///< It or its window of steps ends.
+  bool forked = false;
+  pid_t parent = 0;                    ///< 0 if it is not known.
+  std::optional<std::uint64_t> steps;  ///< The steps that it has completed, if they are counted.
+  std::optional<std::uint64_t> rank;
+  TorchProcess torch;
+};
+
 /// A process that imported torch, and the processes forked from it afterwards. These have its
 /// probes, so one session plans for all of them. All work is done on a thread of the family's own.
 class ProcessFamily {
  public:
   /// The references must outlive this object. `hello` is the first message of the connection.
   ProcessFamily(const ProgramRequest& request, SharedAgents& agents, pid_t program,
-                ProgramConnection connection, nlohmann::json hello);
+                ProgramConnection connection, ProcessMessage hello);
   ~ProcessFamily() { close(); }
   ProcessFamily(const ProcessFamily&) = delete;
   ProcessFamily& operator=(const ProcessFamily&) = delete;
@@ -42,7 +51,7 @@ class ProcessFamily {
   bool has(pid_t process) const;
 
   /// Takes the first message of a process of the family: it ends, or it was forked.
-  void receive(ProgramConnection connection, nlohmann::json message);
+  void receive(ProgramConnection connection, ProcessMessage message);
 
   /// Ends the compilers that the first process waits for, if any. It then continues untraced.
   void stop_building() { building_.request_stop(); }
@@ -59,15 +68,15 @@ class ProcessFamily {
   void add_to(ProgramProgress& sum) const;
 
  private:
-  void run(ProgramConnection connection, nlohmann::json hello);
+  void run(ProgramConnection connection, ProcessMessage hello);
   void wake();
   void show_step(std::string_view step);
 
   // Admission.
-  void accept(ProgramConnection connection, nlohmann::json hello, bool first);
-  bool start_recording(ProgramConnection& connection, const nlohmann::json& hello, bool first,
+  void accept(ProgramConnection connection, ProcessMessage hello, bool first);
+  bool start_recording(ProgramConnection& connection, const ProcessMessage& hello, bool first,
                        RecordingProcess& process);
-  bool prepare(ProgramConnection& connection, const nlohmann::json& hello);
+  bool prepare(ProgramConnection& connection, const ProcessMessage& hello);
   void wait_for_message(const ProgramConnection& connection) const;
   TargetAgents find_agents(const std::filesystem::path& torch_folder, bool devices);
 
@@ -77,7 +86,7 @@ class ProcessFamily {
   void sum_progress();
 
   // Conclusion.
-  void handle_exit(ProgramConnection& connection, const nlohmann::json& message);
+  void handle_exit(ProgramConnection& connection, const ProcessMessage& message);
   void conclude(RecordingProcess& process);
   void finish(const RecordingProcess& process, TracedProcess result);
   void fail_member_on_error(RecordingProcess& process, const std::function<void()>& step);
@@ -92,7 +101,7 @@ class ProcessFamily {
   mutable std::mutex mutex_;
   std::condition_variable woken_;
   std::vector<pid_t> forked_;
-  std::vector<std::pair<ProgramConnection, nlohmann::json>> received_;
+  std::vector<std::pair<ProgramConnection, ProcessMessage>> received_;
   CollectorProgress counted_;
   std::string step_;  // What the first process waits for.
   bool called_ = false;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <tuple>
 
+#include "platform/text/json_fields.h"
 #include "tracer/connection/protocol.h"
 
 namespace optrace {
@@ -15,6 +16,17 @@ namespace message = protocol::message;
 namespace {
 
 constexpr std::size_t kMaxProcesses = 4096;
+
+ProcessMessage read_message(const nlohmann::json& message) {
+  return {.ended = value_at(message, key::kMessage) == message::kEnded,
+          .forked = flag_at(message, key::kForked),
+          .parent = static_cast<pid_t>(count_at(message, key::kParent)),
+          .steps = number_at(message, key::kSteps),
+          .rank = rank_number(text_at(message, key::kRank)),
+          .torch = {.torch = text_at(message, key::kTorch),
+                    .modules = paths_in(message, key::kModules),
+                    .cuda = flag_at(message, key::kCuda)}};
+}
 
 }  // namespace
 
@@ -29,12 +41,14 @@ void TracedProgram::listen() {
   }
   for (std::size_t i = 0; i < strangers_.size();) {
     try {
-      std::optional<nlohmann::json> message = strangers_[i].poll();
+      const std::optional<nlohmann::json> message = strangers_[i].poll();
       if (!message) {
         ++i;
         continue;
       }
-      handshake(std::move(strangers_[i]), std::move(*message));
+      const std::string kind = text_at(*message, key::kMessage);
+      if (kind == message::kProgram || kind == message::kEnded)
+        handshake(std::move(strangers_[i]), read_message(*message));
     } catch (const Error& error) {
       report_failure(error);
     }
@@ -75,22 +89,17 @@ void TracedProgram::finish(ProgramResult& result) {
       all, {}, [](const TracedProcess& one) { return std::tuple(!one.is_main, one.rank, one.id); });
 }
 
-void TracedProgram::handshake(ProgramConnection connection, nlohmann::json message) {
-  const nlohmann::json kind = message[key::kMessage];
-  const bool forked = message.value(key::kForked, nlohmann::json()) == true;
-  const auto parent = message.value(key::kParent, nlohmann::json());
-  const pid_t relative = kind == message::kEnded ? connection.process()
-                         : parent.is_number_unsigned()
-                             ? static_cast<pid_t>(parent.get<std::uint64_t>())
-                             : 0;
+void TracedProgram::handshake(ProgramConnection connection, ProcessMessage message) {
+  const bool related = message.ended || message.forked;
+  const pid_t relative = message.ended ? connection.process() : message.parent;
   // The youngest first: a process that called exec is in two families.
   for (auto family = families_.rbegin(); family != families_.rend(); ++family) {
-    if ((kind == message::kEnded || forked) && (*family)->has(relative)) {
+    if (related && (*family)->has(relative)) {
       (*family)->receive(std::move(connection), std::move(message));
       return;
     }
   }
-  if (kind != message::kProgram || forked || families_.size() >= kMaxProcesses) return;
+  if (related || families_.size() >= kMaxProcesses) return;
   families_.push_back(std::make_unique<ProcessFamily>(request_, agents_, program_,
                                                       std::move(connection), std::move(message)));
 }

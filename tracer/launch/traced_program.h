@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
 #include <poll.h>
 #include <sys/types.h>
 
@@ -41,7 +40,7 @@ class TracedProgram {
   void finish(ProgramResult& result);
 
  private:
-  void handshake(ProgramConnection connection, nlohmann::json message);
+  void handshake(ProgramConnection connection, ProcessMessage message);
   void report_failure(const Error& error);
 
   const ProgramRequest& request_;

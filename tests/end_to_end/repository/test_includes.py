@@ -10,7 +10,7 @@ LAYERS = ("platform", "pytorch", "present", "indexer", "target", "gpu", "tracer"
           "report", "src", "python")
 # Headers that may include nlohmann's, besides those called *_json.h: the basics of JSON, the edges
 # to Python, and what has to do with a process's messages, which are JSON inside.
-JSON_HEADERS = {"platform/text/json_", "python/", "tracer/connection/", "tracer/launch/"}
+JSON_HEADERS = {"platform/text/json_", "python/", "tracer/connection/"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+/[^"/]+)"', re.MULTILINE)
 
 
