@@ -4,7 +4,7 @@
 
 namespace optrace {
 
-std::string list_of(const std::vector<FormatName>& formats, std::string_view before_last) {
+std::string list_of(const std::vector<FormatName>& formats) {
   std::string list;
   for (std::size_t i = 0; i < formats.size(); ++i) {
     const FormatName& format = formats[i];
@@ -15,7 +15,7 @@ std::string list_of(const std::vector<FormatName>& formats, std::string_view bef
       continue;
     }
     if (!format.help.empty()) list.append(" (").append(format.help).append(")");
-    if (!is_last) list += i + 2 == formats.size() ? before_last : ", ";
+    if (!is_last) list += i + 2 == formats.size() ? " or " : ", ";
   }
   return list;
 }

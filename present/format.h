@@ -34,8 +34,8 @@ const auto& format_named(const Formats& formats, std::string_view name) {
   return *std::ranges::find(formats, name, &FormatName::name);
 }
 
-/// Returns the names as a list for the help, `csv (the ops), json (a report)`. Neighbours with the
-/// same help share it: `folded or speedscope (flame graphs)`. `before_last` precedes the last name.
-std::string list_of(const std::vector<FormatName>& formats, std::string_view before_last);
+/// Returns the names as a list for the help, `text, csv (the ops) or json (a report)`. Neighbours
+/// with the same help share it: `folded or speedscope (flame graphs)`.
+std::string list_of(const std::vector<FormatName>& formats);
 
 }  // namespace optrace

@@ -1,9 +1,12 @@
 #include "src/options/common_options.h"
 
+#include <cstddef>
 #include <utility>
 
 #include <fmt/core.h>
 
+#include "platform/text/joined.h"
+#include "present/wrapped_text.h"
 #include "src/terminal/pager.h"
 
 namespace optrace {
@@ -33,27 +36,25 @@ OptionRow probes_row(std::string& probes) {
           {.allowed = OneOf{{"jump", "int3"}}, .usual = probes}};
 }
 
-OptionRow format_row(OptionTarget target, const std::vector<FormatName>& formats, std::string usual,
-                     std::string help) {
+OptionRow format_row(OptionTarget target, const std::vector<FormatName>& formats,
+                     std::string usual) {
+  constexpr std::size_t kHelpColumns = 62;
   OneOf names;
   for (const FormatName& format : formats) names.values.emplace(format.name);
   return {"--format",
           "FORMAT",
-          std::move(help),
+          joined(wrapped(list_of(formats), kHelpColumns), "\n"),
           std::move(target),
           {.allowed = std::move(names), .usual = std::move(usual)}};
 }
 
-OptionRow format_row(std::string& format, std::set<std::string> values, std::string help) {
-  return {"--format",
-          "FORMAT",
-          std::move(help),
-          &format,
-          {.allowed = OneOf{std::move(values)}, .usual = format}};
+OptionRow format_row(std::string& format, const std::vector<FormatName>& formats) {
+  return format_row(&format, formats, format);
 }
 
 OptionRow text_or_json_row(std::string& format, std::string_view schema) {
-  return format_row(format, {"text", "json"}, fmt::format("text or json (schema {})", schema));
+  const std::string help = fmt::format("schema {}", schema);
+  return format_row(format, {{"text"}, {"json", help}});
 }
 
 OptionRow text_or_json_rows(std::string& format, std::string_view schema) {

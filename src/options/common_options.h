@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,12 +35,12 @@ OptionRow python_row(std::string& python, std::string help = "The Python that ha
 /// --probes jump|int3.
 OptionRow probes_row(std::string& probes);
 
-/// --format, whose values are these names. `usual`: what the help shows as the format without it.
-OptionRow format_row(OptionTarget target, const std::vector<FormatName>& formats, std::string usual,
-                     std::string help);
+/// --format. `usual`: what the help shows as the format without it.
+OptionRow format_row(OptionTarget target, const std::vector<FormatName>& formats,
+                     std::string usual);
 
-/// --format, which has these values.
-OptionRow format_row(std::string& format, std::set<std::string> values, std::string help);
+/// Same. The format without it is that of the variable.
+OptionRow format_row(std::string& format, const std::vector<FormatName>& formats);
 
 /// --format text|json. `schema` is that of the JSON.
 OptionRow text_or_json_row(std::string& format, std::string_view schema);

@@ -89,8 +89,8 @@ OptionRows option_rows(CheckCommandOptions& options) {
       {"--allow-unknown", "",
        "Treat an unknown name as a function that was not called\ninstead of as an error",
        &options.check.allow_unknown},
-      format_row(options.format, {"text", "json", "junit", "sarif", "github"},
-                 "text, json (schema optrace.check/1), junit, sarif or github"),
+      format_row(options.format,
+                 {{"text"}, {"json", "schema optrace.check/1"}, {"junit"}, {"sarif"}, {"github"}}),
       output_file_row(options.file),
       terminal_rows(options.terminal),
   };

@@ -151,8 +151,9 @@ OptionRows option_rows(CompareCommandOptions& options) {
        "An earlier report that is used as A; the trace, report or\ncommand given is then B",
        &options.baseline},
       {"--update", "", "Write the baseline if it differs or does not exist", &options.update},
-      format_row(options.format, {"text", "json", "html"},
-                 "text, json (schema optrace.comparison/1) or html (one interactive\npage)"),
+      format_row(
+          options.format,
+          {{"text"}, {"json", "schema optrace.comparison/1"}, {"html", "one interactive page"}}),
       {"--all", "", "For different builds of PyTorch, also list the functions\nbetween the steps",
        &options.all},
       no_source_row(options.source),

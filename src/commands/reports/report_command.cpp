@@ -14,8 +14,6 @@
 #include "platform/files/output_file.h"
 #include "platform/files/output_sink.h"
 #include "platform/process/interrupt.h"
-#include "platform/text/joined.h"
-#include "present/wrapped_text.h"
 #include "report/formats/perfetto.h"
 #include "report/merge/merge.h"
 #include "report/merge/timeline.h"
@@ -187,13 +185,10 @@ OptionRow frame_selection_rows(FrameSelection& selection) {
 }
 
 OptionRow report_format_row(OutputOptions& options, std::string usual) {
-  constexpr std::size_t kHelpColumns = 58;
   const auto take_format = [&options](const std::string& name) {
     options.asked_format = &report_format(name);
   };
-  const std::vector<FormatName> formats = names_of(report_formats());
-  return format_row(take_format, formats, std::move(usual),
-                    joined(wrapped(list_of(formats, ", "), kHelpColumns), "\n"));
+  return format_row(take_format, names_of(report_formats()), std::move(usual));
 }
 
 }  // namespace

@@ -240,7 +240,7 @@ OptionRows option_rows(ExplainOptions& options) {
       {"--overload", "NAME", "The overload to explain: Tensor, out, default", &options.overload},
       {"--device", "DEVICE", "Only this device: cpu, cuda, meta, mps, xpu, ...", &options.device,
        problem_with_device},
-      format_row(options.format, {"text", "json"}, "text, or json (schema optrace.explain/1)"),
+      text_or_json_row(options.format, "optrace.explain/1"),
       output_file_row(options.file),
       {"--all", "", "Show every dispatch key and every call path; with\n--why-not, every predicate",
        &options.all},

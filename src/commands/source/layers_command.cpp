@@ -62,8 +62,8 @@ void show_layers(const LayersOptions& options) {
 OptionRows option_rows(LayersOptions& options) {
   return {
       {"LAYER", "", "Only this layer: python, functional, nn, ...", &options.layer},
-      format_row(options.format, {"text", "json", "svg"},
-                 "text, svg (a picture), or json (schema optrace.layers/1)"),
+      format_row(options.format,
+                 {{"text"}, {"svg", "a picture"}, {"json", "schema optrace.layers/1"}}),
       output_file_row(options.output),
       python_row(options.python),
       terminal_rows(options.terminal),

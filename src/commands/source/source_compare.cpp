@@ -57,8 +57,7 @@ OptionRows option_rows(CompareSourceOptions& options) {
        "Compare only the kernels, derivatives and registrations of this\ndispatch key; * matches "
        "any characters; may be repeated",
        &options.selection.keys},
-      format_row(options.format, {"text", "json"},
-                 "text, or json (schema optrace.source_comparison/1)"),
+      text_or_json_row(options.format, "optrace.source_comparison/1"),
       output_file_row(options.file),
       terminal_rows(options.terminal),
   };
