@@ -31,15 +31,7 @@ namespace {
 
 Recording recording_of(const TraceMeta& meta) {
   Recording recording;
-  recording.op = meta.op;
-  recording.call = meta.call;
-  recording.inputs = meta.inputs;
-  recording.options = meta.options;
-  recording.backward = meta.backward;
-  recording.python = meta.python;
-  recording.interpreter = meta.interpreter;
-  recording.interpreter_from = meta.interpreter_from;
-  recording.torch_folder = meta.torch_folder;
+  static_cast<RecordedCall&>(recording) = meta;
   if (meta.recording) {
     recording.duration = meta.recording->duration_ns;
     recording.events = meta.recording->events;
@@ -47,8 +39,6 @@ Recording recording_of(const TraceMeta& meta) {
   }
   recording.has_selection = !meta.selection.everything();
   recording.exit_status = meta.exit_status.value_or(0);
-  recording.process = meta.process;
-  recording.warnings = meta.warnings;
   return recording;
 }
 

@@ -21,21 +21,28 @@ struct CallInput {
   bool operator==(const CallInput&) const = default;
 };
 
-/// The description of a trace (docs/trace-format.md). What is unknown is empty or 0.
-struct TraceMeta {
-  TorchBuild torch;
-  std::string torch_folder;                   ///< The folder from which torch was imported.
-  std::string device;                         ///< `cpu` or `cuda`.
-  std::string python;                         ///< Version of the interpreter.
-  std::string interpreter, interpreter_from;  ///< Its path, and where it was found.
-
+/// What was run, and by which Python. What is unknown is empty.
+struct RecordedCall {
   std::string op;    ///< The requested op, as it was given; empty for a program.
   std::string call;  ///< The Python expression or the program that was run.
   std::vector<CallInput> inputs;
   /// The options of the request, but for --backward. One that is no text is an empty word.
   std::vector<std::string> options;
+  bool backward = false;  ///< The backward pass is part of the recording.
+  std::string python;     ///< Version of the interpreter.
+  /// The interpreter's path and where it was found, if that needs to be said.
+  std::string interpreter, interpreter_from;
+  std::string torch_folder;  ///< The folder from which torch was imported.
+  ReportProcess process;
+  std::vector<std::string> warnings;  ///< Sentences for the user.
+  bool operator==(const RecordedCall&) const = default;
+};
+
+/// The description of a trace (docs/trace-format.md). What is unknown is empty or 0.
+struct TraceMeta : RecordedCall {
+  TorchBuild torch;
+  std::string device;       ///< `cpu` or `cuda`.
   std::string sample_from;  ///< Where the arguments come from.
-  bool backward = false;    ///< The backward pass is part of the recording.
   struct Comparison {
     bool repeatable = false;  ///< Untraced runs had equal results.
     bool equal = false;       ///< Traced ones had, too.
@@ -50,7 +57,6 @@ struct TraceMeta {
   };
   std::optional<DryRun> dry_run;
 
-  ReportProcess process;
   std::optional<RecordedSteps> steps;
   TraceSelection selection;
   std::uint64_t start_unix_ns = 0;  ///< The Unix time from which the times of events count.
@@ -70,7 +76,6 @@ struct TraceMeta {
   std::optional<std::uint64_t> exit_status;  ///< Of a program that failed.
   bool untraced_children = false;
   std::vector<std::string> other_traces;
-  std::vector<std::string> warnings;  ///< Sentences for the user.
   /// Counts of what the trace lacks, by the kinds in report/model/shortfalls.cpp.
   std::map<std::string, std::uint64_t> shortfalls;
 
