@@ -1,7 +1,6 @@
 #include "indexer/wheel/wheel_code.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <system_error>
 #include <utility>
@@ -12,16 +11,12 @@
 #include "platform/elf/module_symbols.h"
 #include "platform/elf/source_anchors.h"
 #include "platform/error.h"
+#include "pytorch/installed/wheel_libraries.h"
 #include "pytorch/source/source_files.h"
 #include "pytorch/symbols/symbol_key.h"
 
 namespace optrace {
 namespace {
-
-// The libraries with the functions of PyTorch. A wheel without CUDA has some of them only.
-constexpr auto kLibraries = std::to_array<std::string_view>(
-    {"libc10.so", "libc10_cuda.so", "libtorch_cpu.so", "libtorch_cuda.so",
-     "libtorch_cuda_linalg.so", "libtorch_python.so"});
 
 std::uint64_t hash(std::string_view text) {
   return XXH3_64bits(text.data(), text.size());
@@ -76,7 +71,7 @@ std::vector<IndexedAnchor> WheelCode::places() const {
 WheelCode WheelCode::read(const std::filesystem::path& torch_folder) {
   WheelCode code;
   std::map<std::string, AnchoredFunction> anchored;
-  for (const std::string_view name : kLibraries) {
+  for (const std::string_view name : kTorchLibraries) {
     const auto path = torch_folder / "lib" / name;
     std::error_code error;
     if (!std::filesystem::exists(path, error)) continue;

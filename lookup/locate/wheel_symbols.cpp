@@ -13,6 +13,7 @@
 #include "platform/elf/dynamic_symbols.h"
 #include "platform/error.h"
 #include "platform/files/mapped_file.h"
+#include "pytorch/installed/wheel_libraries.h"
 
 namespace optrace {
 namespace {
@@ -84,8 +85,7 @@ std::vector<std::filesystem::path> WheelSymbols::files() const {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(libraries_, unreadable)) {
     const std::string name = entry.path().filename();
-    if ((name.starts_with("libtorch") || name.starts_with("libc10")) && name.ends_with(".so"))
-      files.push_back(entry.path());
+    if (is_torch_library(name) && name.ends_with(".so")) files.push_back(entry.path());
   }
   std::ranges::sort(files);
   return files;

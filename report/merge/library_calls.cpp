@@ -10,6 +10,7 @@
 
 #include "pytorch/functions/layers.h"
 #include "pytorch/functions/vendor_libraries.h"
+#include "pytorch/installed/wheel_libraries.h"
 #include "pytorch/symbols/symbol_key.h"
 #include "pytorch/symbols/symbol_name.h"
 
@@ -106,8 +107,9 @@ Frame LibraryCalls::make_kernel_frame(CallDetails::Kernel kernel) const {
   detail.launches = std::move(kernel.launches);
   detail.duration = kernel.duration;
   frame.detail = std::move(detail);
-  frame.source = functions_.definition_of(
-      {canonical_symbol(kernel.symbol), source_file_of(kernel.symbol, {}), "libtorch_cuda.so"});
+  frame.source =
+      functions_.definition_of({canonical_symbol(kernel.symbol), source_file_of(kernel.symbol, {}),
+                                std::string(kTorchCuda)});
   frame.symbol = std::move(kernel.symbol);
   return frame;
 }

@@ -17,6 +17,7 @@
 #include "platform/process/interrupt.h"
 #include "platform/process/running_process.h"
 #include "present/readable_numbers.h"
+#include "pytorch/installed/wheel_libraries.h"
 #include "src/doctor/doctor_checks.h"
 #include "tracer/attach/attach.h"
 #include "tracer/launch/op_tracer.h"
@@ -132,8 +133,6 @@ class RunningProgram {
   ChildProcess process_;
 };
 
-constexpr std::string_view kProbedLibrary = "libtorch_python.so";
-
 /// Returns true if a part of that library in a process is the same as in its file.
 bool is_unchanged(const RunningProcess& process, const MappedPart& part) {
   const Descriptor memory = process.open("mem", O_RDONLY | O_CLOEXEC);
@@ -160,7 +159,7 @@ void require_unchanged_code(pid_t id) {
   const RunningProcess process(id);
   std::size_t checked = 0;
   for (const MappedPart& part : process.mapped_parts()) {
-    if (!part.executable || !part.path.ends_with(kProbedLibrary)) continue;
+    if (!part.executable || !part.path.ends_with(kTorchPython)) continue;
     ++checked;
     if (!is_unchanged(process, part)) throw again("probes are left in a process after the attach");
   }

@@ -19,6 +19,7 @@
 #include "platform/files/installation.h"
 #include "platform/files/mapped_file.h"
 #include "pytorch/installed/torch_version.h"
+#include "pytorch/installed/wheel_libraries.h"
 
 namespace optrace {
 namespace {
@@ -39,13 +40,13 @@ constexpr std::array kOpAgentSources = {
 };
 
 // The libraries of torch that the agent calls.
-constexpr std::array kTorchLibraries = {"libc10.so", "libtorch_cpu.so"};
+constexpr std::array kCalledLibraries = {kC10, kTorchCpu};
 
 /// Returns the value of _GLIBCXX_USE_CXX11_ABI that torch was built with, derived from the mangled
 /// std::string in libc10's own functions; nullopt if that is not a torch.
 std::optional<int> string_abi(const std::filesystem::path& torch_folder) {
   try {
-    const MappedFile library(torch_folder / "lib" / "libc10.so");
+    const MappedFile library(torch_folder / "lib" / kC10);
     const auto bytes = library.bytes();
     const std::string_view text{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
     // c10::Error::Error(c10::SourceLocation, std::string)
@@ -75,7 +76,7 @@ BuildContents contents_for(const std::filesystem::path& torch_folder,
   BuildContents contents{.includes = {"-isystem", (torch_folder / "include").string()},
                          .libraries = {std::move(library)}};
   // Linked, so that the process's own libraries are found: nothing else makes them visible.
-  for (const char* const torch_library : kTorchLibraries)
+  for (const std::string_view torch_library : kCalledLibraries)
     contents.linked_with.push_back((torch_folder / "lib" / torch_library).string());
   return contents;
 }
@@ -99,7 +100,7 @@ class PrebuiltRule {
  private:
   std::string missing_symbol(const std::vector<std::string>& imports) const {
     std::set<std::string> wanted(imports.begin(), imports.end());
-    for (const char* const library : kTorchLibraries) {
+    for (const std::string_view library : kCalledLibraries) {
       const DynamicExports exports = find_exports(library_folder_ / library, wanted);
       if (exports.soname != library) return fmt::format("needs a library named {}", library);
       for (const std::string& name : exports.found) wanted.erase(name);

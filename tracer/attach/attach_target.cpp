@@ -23,6 +23,7 @@
 #include "platform/elf/read_at.h"
 #include "platform/process/running_process.h"
 #include "pytorch/installed/torch_version.h"
+#include "pytorch/installed/wheel_libraries.h"
 
 namespace optrace {
 namespace {
@@ -408,8 +409,7 @@ void Inspection::find_torch() {
     const bool deleted = is_deleted(path);
     if (deleted) path.resize(path.size() - kDeleted.size());
     const std::filesystem::path library = path;
-    if (library.filename() != "libtorch_python.so" || library.parent_path().filename() != "lib")
-      continue;
+    if (library.filename() != kTorchPython || library.parent_path().filename() != "lib") continue;
     // A file may really have this name.
     if (deleted && !process_.open_inside(part.path)) {
       refuse(fmt::format("the torch loaded by {} was removed or replaced afterwards ({})",

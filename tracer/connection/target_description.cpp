@@ -16,6 +16,7 @@
 #include "platform/text/json_fields.h"
 #include "platform/text/printable_text.h"
 #include "pytorch/functions/generated_names.h"
+#include "pytorch/installed/wheel_libraries.h"
 #include "tracer/connection/device_facts.h"
 #include "tracer/connection/target_messages.h"
 #include "tracer/trace/trace_meta_json.h"
@@ -100,7 +101,7 @@ std::vector<std::filesystem::path> torch_libraries(const std::filesystem::path& 
   const std::filesystem::path folder = torch_folder / "lib";
   refuse_foreign_build(folder, store);
   std::vector<std::filesystem::path> libraries;
-  for (const char* name : {"libtorch_cpu.so", "libtorch_python.so", "libc10.so"}) {
+  for (const std::string_view name : {kTorchCpu, kTorchPython, kC10}) {
     libraries.push_back(folder / name);
     if (!store.has(libraries.back())) {
       throw Error(ExitStatus::usage,
@@ -111,7 +112,7 @@ std::vector<std::filesystem::path> torch_libraries(const std::filesystem::path& 
     }
   }
   if (!cuda) return libraries;
-  for (const char* name : {"libtorch_cuda.so", "libc10_cuda.so"})
+  for (const std::string_view name : {kTorchCuda, kC10Cuda})
     if (store.has(folder / name)) libraries.push_back(folder / name);
   return libraries;
 }

@@ -9,6 +9,7 @@
 #include "pytorch/functions/dispatcher_steps.h"
 #include "pytorch/functions/function_roles.h"
 #include "pytorch/functions/probed_functions.h"
+#include "pytorch/installed/wheel_libraries.h"
 
 namespace optrace {
 
@@ -56,7 +57,7 @@ std::vector<plan::Piece> evaluation_loop_of(const ModuleSymbols& module) {
 
 std::string stripped_warning(const ModuleSymbols& module) {
   const std::string file = module.path().filename().string();
-  if (!module.stripped() || !file.starts_with("libtorch")) return {};
+  if (!module.stripped() || !is_libtorch(file)) return {};
   return fmt::format(
       "{} is stripped: only functions that it exports have names. Static functions, wrappers such "
       "as wrapper_CPU_* and most kernels are missing from the tree. Install PyTorch's own wheel, "

@@ -21,6 +21,7 @@
 #include "platform/process/interrupt.h"
 #include "pytorch/functions/function_roles.h"
 #include "pytorch/functions/probed_functions.h"
+#include "pytorch/installed/wheel_libraries.h"
 #include "target/interface/generated_library.h"
 #include "tracer/probes/probe_selection.h"
 
@@ -243,9 +244,7 @@ bool is_of_extension(std::string_view symbol) {
 
 bool is_of_torch(const ModuleSymbols& module) {
   if (is_generated_library(module.path().string())) return true;
-  return std::ranges::any_of(module.needed(), [](std::string_view name) {
-    return name.starts_with("libtorch") || name.starts_with("libc10");
-  });
+  return std::ranges::any_of(module.needed(), is_torch_library);
 }
 
 }  // namespace
@@ -253,7 +252,7 @@ bool is_of_torch(const ModuleSymbols& module) {
 std::filesystem::path ProbeSession::State::plan_of_extension(const ModuleSymbols& module) {
   if (!is_of_torch(module) || !probes_of(module).planned.empty()) return {};
   ProbePlanner planner(module, branch_targets_of(module));
-  const bool of_torch = module.path().filename().string().starts_with("libtorch");
+  const bool of_torch = is_libtorch(module.path().filename().string());
   module.for_each_name([&](std::uint64_t address, std::string_view symbol) {
     if (is_probed(symbol) || (!of_torch && is_of_extension(symbol))) planner.add(address);
   });

@@ -17,6 +17,7 @@
 #include "platform/error.h"
 #include "platform/text/json_writer.h"
 #include "platform/text/printable_text.h"
+#include "pytorch/installed/wheel_libraries.h"
 #include "pytorch/symbols/symbol_name.h"
 #include "src/commands/command.h"
 #include "src/inputs/selected_index.h"
@@ -36,8 +37,8 @@ struct CoverageOptions {
 };
 
 /// The libraries of a wheel with functions of PyTorch's own source. A CPU wheel has two of them.
-constexpr auto kLibraries = std::to_array<std::string_view>(
-    {"libtorch_cpu.so", "libtorch_cuda.so", "libtorch_cuda_linalg.so", "libtorch_python.so"});
+constexpr auto kLibraries =
+    std::to_array<std::string_view>({kTorchCpu, kTorchCuda, kTorchCudaLinalg, kTorchPython});
 
 constexpr std::size_t kShown = 5;  // Number of missing items shown without --all.
 
