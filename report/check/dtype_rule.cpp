@@ -11,6 +11,7 @@
 #include "platform/text/joined.h"
 #include "present/readable_numbers.h"
 #include "pytorch/names/dtypes.h"
+#include "pytorch/names/python_names.h"
 #include "report/check/certainty.h"
 #include "report/check/rule_functions.h"
 #include "report/model/op_call.h"
@@ -84,11 +85,9 @@ class DtypeCounter final : public RuleCounter {
 ParsedRule parse_dtype(const RuleSentence& sentence) {
   const std::string text = sentence.joined(0);
   constexpr std::string_view kStart = "no kernel of dtype ";
-  constexpr std::string_view kModule = "torch.";
   if (!text.starts_with(kStart)) return std::nullopt;
   Rule rule;
-  rule.value = text.substr(kStart.size());
-  if (rule.value.starts_with(kModule)) rule.value.erase(0, kModule.size());
+  rule.value = without_torch(std::string_view(text).substr(kStart.size()));
   if (!is_dtype(rule.value)) {
     std::vector<std::string_view> names;
     std::ranges::transform(kDtypes, std::back_inserter(names), &Dtype::name);

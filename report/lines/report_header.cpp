@@ -13,6 +13,7 @@
 #include "platform/text/printable_text.h"
 #include "present/readable_numbers.h"
 #include "present/terminal_text.h"
+#include "pytorch/names/python_names.h"
 #include "report/job/process_names.h"
 #include "report/lines/compilation_text.h"
 #include "report/lines/line_layout.h"
@@ -71,8 +72,7 @@ class HeaderWriter {
       const std::string shape = !input.shape           ? ""
                                 : input.shape->empty() ? "scalar"
                                                        : joined(*input.shape, "×");
-      std::string dtype = printable(input.dtype);
-      if (dtype.starts_with("torch.")) dtype.erase(0, 6);
+      const std::string dtype = printable(without_torch(input.dtype));
       const std::string name = printable(input.name);
       shown.push_back(fmt::format("{}{}{} {}", name, name.empty() ? "" : "  ", shape, dtype));
     }

@@ -1,7 +1,6 @@
 #include "src/completion/index_names.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -14,25 +13,13 @@
 #include "platform/error.h"
 #include "platform/text/printable_text.h"
 #include "pytorch/names/op_name.h"
+#include "pytorch/names/python_names.h"
 
 namespace optrace {
 namespace {
 
 using Words = std::set<std::string, std::less<>>;
 
-struct Space {
-  std::string_view written;  // By users.
-  std::string_view full;     // In the index.
-};
-
-// The namespaces of Python that names are usually written with.
-constexpr auto kSpaces = std::to_array<Space>({
-    {"nn.", "torch.nn."},
-    {"F.", "torch.nn.functional."},
-    {"optim.", "torch.optim."},
-    {"Tensor.", "torch.Tensor."},
-    {"torch.", "torch."},
-});
 constexpr std::string_view kOps = "aten::";
 
 std::optional<SelectedIndex> index() {
@@ -53,7 +40,7 @@ void add_space(std::string_view space, std::string_view start, Words& words) {
 }
 
 void add_spaces(std::string_view start, Words& words) {
-  for (const Space& space : kSpaces) add_space(space.written, start, words);
+  for (const PythonNamespace& space : kPythonNamespaces) add_space(space.written, start, words);
   add_space(kOps, start, words);
 }
 
@@ -73,7 +60,7 @@ void add_plain_ops(const SourceIndexes& index, std::string_view start, Words& wo
 }
 
 // Adds the names of one level in a namespace of Python.
-void add_python_names(const Index& index, std::string_view start, const Space& space,
+void add_python_names(const Index& index, std::string_view start, const PythonNamespace& space,
                       Words& words) {
   const std::string full =
       std::string(space.full) + std::string(start.substr(space.written.size()));
@@ -120,7 +107,7 @@ std::vector<std::string> IndexNames::ops(std::string_view start) const {
   const SourceIndexes indexes(choice->index, choice->projects);
   if (start.find("::") != std::string_view::npos) add_full_ops(indexes, start, words);
   if (start.find_first_of(".:") == std::string_view::npos) add_plain_ops(indexes, start, words);
-  for (const Space& space : kSpaces) {
+  for (const PythonNamespace& space : kPythonNamespaces) {
     if (!start.starts_with(space.written)) continue;
     add_python_names(choice->index, start, space, words);
     break;

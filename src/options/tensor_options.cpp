@@ -14,6 +14,7 @@
 #include "platform/error.h"
 #include "platform/text/ascii_text.h"
 #include "platform/text/printable_text.h"
+#include "pytorch/names/python_names.h"
 
 namespace optrace {
 namespace {
@@ -71,7 +72,7 @@ TensorShape parse_shape(const std::string& text) {
 
 TensorType parse_dtype(const std::string& text) {
   auto [tensor, dtype] = tensor_and_value(text);
-  if (dtype.starts_with("torch.")) dtype.remove_prefix(std::string_view("torch.").size());
+  dtype = without_torch(dtype);
   if ((text.find('=') != std::string::npos && !is_identifier(tensor)) || !is_identifier(dtype)) {
     throw Error(ExitStatus::usage,
                 fmt::format("--dtype: '{}' is not a dtype", printable_start(text, kShown)),
