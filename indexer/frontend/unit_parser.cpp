@@ -158,7 +158,7 @@ class Parsing {
       const auto text = work_.path() / (group.name + ".h");
       write_file(text, group.precompiled_text);
       hashes_.trust(text.string());
-      work_.forget_made(precompiled_name(number));
+      work_.remove_made(precompiled_name(number));
       groups_[number].header.reset();
       numbers.push_back(number);
       headers.push_back({text.string(), header_name(number), group.arguments, "",

@@ -145,7 +145,7 @@ void WorkFolder::note_made(const std::string& name, std::uint64_t key) const {
   write_file(key_path(path_, name), key_text(path_ / name, key));
 }
 
-void WorkFolder::forget_made(const std::string& name) const {
+void WorkFolder::remove_made(const std::string& name) const {
   std::error_code ignored;
   std::filesystem::remove(key_path(path_, name), ignored);
 }
@@ -153,7 +153,7 @@ void WorkFolder::forget_made(const std::string& name) const {
 bool WorkFolder::make_once(const std::string& name, std::uint64_t key,
                            const std::function<void(const std::filesystem::path&)>& make) const {
   if (is_made(name, key)) return false;
-  forget_made(name);
+  remove_made(name);
   const std::filesystem::path made = path_ / name;
   const std::filesystem::path half = path_ / (name + ".half");
   std::filesystem::remove_all(half);

@@ -34,7 +34,7 @@ class WorkFolder {
 
   bool is_made(const std::string& name, std::uint64_t key) const;
   void note_made(const std::string& name, std::uint64_t key) const;
-  void forget_made(const std::string& name) const;
+  void remove_made(const std::string& name) const;
 
  private:
   std::filesystem::path path_;

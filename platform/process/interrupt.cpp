@@ -36,7 +36,7 @@ int InterruptGuard::signal() noexcept {
   return signal_came;
 }
 
-void InterruptGuard::forget() noexcept {
+void InterruptGuard::clear() noexcept {
   signal_came = 0;
 }
 

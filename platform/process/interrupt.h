@@ -24,7 +24,7 @@ class InterruptGuard {
   static void throw_if_interrupted();
 
   /// Clears the flag; only later signals count.
-  static void forget() noexcept;
+  static void clear() noexcept;
 
  private:
   struct sigaction previous_interrupt_{};

@@ -101,7 +101,7 @@ void after_fork_in_child() {
   telling.clear();
   if (entered.exchange(false)) {
     close(entered_with);
-    forget_python_events();
+    reset_python_events();
     optrace_agent_remove();
     drop_region();
   }
@@ -342,13 +342,13 @@ int optrace_agent_remove() {
   restore_trap_handler(false);
   const bool idle = running_round() == 0;
   if (idle) {
-    forget_op_records();
-    forget_why_not_records();
+    clear_op_records();
+    clear_why_not_records();
   }
   if (idle && only_thread()) {
-    forget_traps();
-    forget_return_probes();
-    forget_plans();
+    clear_traps();
+    clear_return_probes();
+    clear_plans();
   }
   return 0;
 }

@@ -188,7 +188,7 @@ int remove_plans(bool& all_out) {
   return 0;
 }
 
-void forget_plans() {
+void clear_plans() {
   while (plan_count > 0) {
     PlacedPlan& plan = plans[--plan_count];
     plan.slab.release();

@@ -25,7 +25,7 @@ void describe_placed_plans(Region& region);
 int remove_plans(bool& all_out);
 
 /// Frees what removed plans have kept. Call only while no other thread can be in a probe.
-void forget_plans();
+void clear_plans();
 
 /// Counts the probes of all plans by outcome.
 void count_probes(optrace_agent_counters& counters);

@@ -49,7 +49,7 @@ void put_initial_stack(Region& region, std::uint32_t round) {
 }  // namespace
 
 void begin_recording(Region& region) {
-  forget_callers();
+  clear_callers();
   const std::uint32_t round = next_round();
   describe_placed_plans(region);
   put_initial_stack(region, round);

@@ -268,7 +268,7 @@ at::CallbackHandle callbacks = at::INVALID_CALLBACK_HANDLE;
 
 // A child of fork() has no recording until it starts one.
 void end_in_forked_child() {
-  tensor_journal::forget();
+  tensor_journal::reset_in_child();
   const std::uint32_t recording = recording_number.load(std::memory_order_relaxed);
   recording_number.store(recording + recording % 2, std::memory_order_relaxed);
 }

@@ -379,7 +379,7 @@ class Attachment {
       if (enough(now - start_)) return true;
       if (InterruptGuard::interrupted()) {
         // The signal ends the trace; a second one also ends what follows.
-        InterruptGuard::forget();
+        InterruptGuard::clear();
         return true;
       }
       if (now - shown >= kShowEvery) {

@@ -347,7 +347,7 @@ void put(void* to, const void* bytes, std::size_t size) {
 }
 
 void fill(const Effect& effect) {
-  forget_contents(effect.to, effect.bytes);
+  discard_contents(effect.to, effect.bytes);
   const Text value = effect.value;
   if (std::all_of(value.begin(), value.end(), [](char byte) { return byte == 0; })) {
     contents_zeroed(effect.to, effect.bytes);
@@ -478,7 +478,7 @@ std::vector<Effect> effects_of(const KernelWrites& writes, void* const* argument
 void apply(const std::vector<Effect>& effects) {
   for (const Effect& effect : effects) {
     if (effect.kind == Kind::pointers) {
-      forget_contents(effect.to, effect.bytes);
+      discard_contents(effect.to, effect.bytes);
     } else if (effect.kind == Kind::fill) {
       fill(effect);
     } else if (const auto& predicate = effect.element.predicate;
@@ -488,7 +488,7 @@ void apply(const std::vector<Effect>& effects) {
                          static_cast<const char*>(effect.other), effect.count);
     } else {
       const std::int64_t result = result_of(effect);
-      forget_contents(effect.to, effect.bytes);
+      discard_contents(effect.to, effect.bytes);
       if (result != 0) put(effect.to, &result, effect.bytes);  // Little-endian.
       if (result == 0) contents_zeroed(effect.to, effect.bytes);
     }

@@ -159,7 +159,7 @@ Truth combined(Operation operation, Truth left, Truth right) {
 }
 
 void put_truth(char* to, const std::vector<Truth>& values) {
-  forget_contents(to, values.size());
+  discard_contents(to, values.size());
   for (std::size_t i = 0; i < values.size(); ++i) to[i] = values[i].value ? 1 : 0;
   for (std::size_t from = 0; from < values.size();) {
     std::size_t end = from + 1;

@@ -108,12 +108,12 @@ void contents_copied(const void* to, const void* from, std::size_t bytes) {
 }
 
 void contents_zeroed(const void* pointer, std::size_t bytes) {
-  forget_contents(pointer, bytes);
+  discard_contents(pointer, bytes);
   const std::lock_guard lock(contents_mutex);
   contents().zeroed.add(range_of(pointer, bytes));
 }
 
-void forget_contents(const void* pointer, std::size_t bytes) {
+void discard_contents(const void* pointer, std::size_t bytes) {
   std::vector<ByteRange> forgotten;
   {
     const std::lock_guard lock(contents_mutex);
@@ -126,7 +126,8 @@ void forget_contents(const void* pointer, std::size_t bytes) {
     fill_memory(reinterpret_cast<void*>(range.begin), 0, range.end - range.begin);
 }
 
-void forget_matrices(void* pointer, const Columns& columns, std::size_t count, std::size_t stride) {
+void discard_matrices(void* pointer, const Columns& columns, std::size_t count,
+                      std::size_t stride) {
   if (columns.bytes == 0 || columns.count == 0) return;
   const std::size_t matrix = (columns.count - 1) * columns.pitch + columns.bytes;
   for (std::size_t i = 0; i < count; ++i) {
@@ -134,7 +135,7 @@ void forget_matrices(void* pointer, const Columns& columns, std::size_t count, s
     // Most matrices have no contents.
     if (contents_of(begin, matrix).empty() && known_of(begin, matrix).empty()) continue;
     for (std::size_t j = 0; j < columns.count; ++j)
-      forget_contents(begin + j * columns.pitch, columns.bytes);
+      discard_contents(begin + j * columns.pitch, columns.bytes);
   }
 }
 
@@ -186,7 +187,7 @@ std::size_t bytes_of_block_from(const void* pointer) {
 
 void library_wrote(const void* pointer) {
   if (const std::size_t bytes = bytes_of_block_from(pointer); bytes != 0)
-    forget_contents(pointer, bytes);
+    discard_contents(pointer, bytes);
 }
 
 }  // namespace optrace::emulated
@@ -213,7 +214,7 @@ __attribute__((visibility("hidden"), used)) void* optrace_device_note_block(void
     const auto size = static_cast<std::size_t>(bytes < 0 ? -bytes : bytes);
     const auto begin = reinterpret_cast<std::uintptr_t>(pointer);
     // The previous contents belonged to another block.
-    forget_contents(pointer, size);
+    discard_contents(pointer, size);
     if (bytes > 0)
       note_block(begin, begin + size);
     else

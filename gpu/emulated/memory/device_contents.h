@@ -27,9 +27,9 @@ OPTRACE_DEVICE_EXPORT void contents_copied(const void* to, const void* from, std
 
 /// Marks bytes as overwritten by unknown values; they read as zeros from now on. Costs nothing if
 /// nothing was written there.
-OPTRACE_DEVICE_EXPORT void forget_contents(const void* pointer, std::size_t bytes);
+OPTRACE_DEVICE_EXPORT void discard_contents(const void* pointer, std::size_t bytes);
 
-/// For forget_matrices(), which does the same as forget_contents() for `count` matrices that are
+/// For discard_matrices(), which does the same as discard_contents() for `count` matrices that are
 /// `stride` bytes apart. A matrix consists of columns of `bytes` bytes that are `pitch` bytes
 /// apart.
 struct Columns {
@@ -37,10 +37,10 @@ struct Columns {
   std::size_t count;
   std::size_t pitch;
 };
-OPTRACE_DEVICE_EXPORT void forget_matrices(void* pointer, const Columns& columns, std::size_t count,
-                                           std::size_t stride);
+OPTRACE_DEVICE_EXPORT void discard_matrices(void* pointer, const Columns& columns,
+                                            std::size_t count, std::size_t stride);
 
-/// Same as forget_contents(), but for memory that is being freed: nothing is written to it.
+/// Same as discard_contents(), but for memory that is being freed: nothing is written to it.
 OPTRACE_DEVICE_EXPORT void drop_contents(const void* pointer, std::size_t bytes);
 
 /// Returns the ranges of these bytes that have contents.

@@ -109,7 +109,7 @@ void copy_row(char* to, const char* from, std::size_t width, bool from_tracked, 
     if (to_tracked) contents_written(to, width);
     return;
   }
-  forget_contents(to, width);
+  discard_contents(to, width);
   for (const ByteRange& range : contents_of(from, width)) {
     const std::size_t size = range.end - range.begin;
     const std::size_t offset = range.begin - reinterpret_cast<std::uintptr_t>(from);

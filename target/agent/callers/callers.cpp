@@ -360,7 +360,7 @@ std::uint64_t ended_up_to(std::uint64_t stack_pointer) {
   return ended;
 }
 
-void forget_callers() {
+void clear_callers() {
   if (!__atomic_exchange_n(&any_noted, false, __ATOMIC_RELAXED)) return;
   for (std::uint64_t i = 0; i < kProbedReturns; ++i)
     if (optrace_agent_probed_returns[i] != 0)

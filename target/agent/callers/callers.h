@@ -24,7 +24,7 @@ void add_probed_module(std::uint64_t first, std::uint64_t last);
 void record_callers(bool on);
 
 /// Forgets which callers have probes. Must not be called while recording.
-void forget_callers();
+void clear_callers();
 
 /// Records the callers without a probe of a call that a library without probes makes known.
 /// `frame_address` is that of the function that has been told, which keeps a frame pointer. Returns

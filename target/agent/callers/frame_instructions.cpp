@@ -102,7 +102,7 @@ bool Machine::change_saved(std::uint8_t opcode, Bytes& bytes) {
       restore(bytes.unsigned_leb());
       return true;
     case 0x07:  // DW_CFA_undefined
-      forget(bytes.unsigned_leb());
+      lose_register(bytes.unsigned_leb());
       return true;
     case 0x08: {  // DW_CFA_same_value
       if (bytes.unsigned_leb() == kFramePointer) row_.saved = SavedFramePointer::same;

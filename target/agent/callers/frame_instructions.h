@@ -63,7 +63,7 @@ class Machine {
       row_.saved_offset = initial_.saved_offset;
     }
   }
-  void forget(std::uint64_t column) {
+  void lose_register(std::uint64_t column) {
     if (column == kFramePointer)
       row_.saved = SavedFramePointer::unknown;
     else if (column == kReturnAddress)

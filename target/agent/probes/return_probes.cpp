@@ -103,7 +103,7 @@ void add_return_probes(PlacedPlan& plan) {
   __atomic_store_n(&counted_count, count + 1, __ATOMIC_RELEASE);
 }
 
-void forget_return_probes() {
+void clear_return_probes() {
   while (counted_count > 0) counted[--counted_count].hits.release();
 }
 

@@ -20,7 +20,7 @@ void limit_return_probes(std::uint32_t hits);
 void add_return_probes(PlacedPlan& plan);
 
 /// Forgets all plans. Call only while no other thread can be in a probe.
-void forget_return_probes();
+void clear_return_probes();
 
 }  // namespace optrace::agent
 

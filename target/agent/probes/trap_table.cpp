@@ -96,7 +96,7 @@ std::uint32_t traps_version() {
   return version.load(std::memory_order_acquire);
 }
 
-void forget_traps() {
+void clear_traps() {
   current.store(nullptr, std::memory_order_release);
   change_traps_version();
   while (table_count > 0) {

@@ -21,6 +21,6 @@ std::uint32_t traps_version();
 void change_traps_version();
 
 /// Removes all entries. Call only while no other thread can be in the handler.
-void forget_traps();
+void clear_traps();
 
 }  // namespace optrace::agent

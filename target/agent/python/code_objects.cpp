@@ -31,8 +31,8 @@ bool is_main_interpreter() {
 // Called instead of the code object's tp_dealloc, which frees the memory.
 void end_code_object(void* code) {
   if (is_main_interpreter()) {
-    forget_function(address_of(code));
-    forget_why_not_variables(code);
+    remove_function(address_of(code));
+    remove_why_not_variables(code);
   }
   original(code);
 }
@@ -49,7 +49,7 @@ void watch_code_objects(const PythonInterface& interface) {
 }
 
 void leave_code_objects() {
-  // If another tp_dealloc has replaced ours and may call it, ours stays and has nothing to forget.
+  // If another tp_dealloc has replaced ours and may call it, ours stays and has nothing to remove.
   if (watching && end_of(python->code_type) == end_code_object) {
     __atomic_store_n(&end_of(python->code_type), original, __ATOMIC_RELEASE);
     watching = false;

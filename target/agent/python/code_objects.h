@@ -4,7 +4,7 @@
 
 namespace optrace::agent {
 
-/// From now on, forget_function() is called for each code object of the main interpreter that is
+/// From now on, remove_function() is called for each code object of the main interpreter that is
 /// freed, because its address may be reused. Must be called with the GIL held. Repeated calls have
 /// no effect.
 void watch_code_objects(const PythonInterface& python);

@@ -140,7 +140,7 @@ void unhook_libraries() {
   libraries_hooked = 0;
 }
 
-void forget_hooked_libraries() {
+void clear_hooked_libraries() {
   libraries_hooked = 0;
 }
 

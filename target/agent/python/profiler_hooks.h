@@ -18,6 +18,6 @@ void hook_libraries();
 void unhook_libraries();
 
 /// For a forked child, whose imports are restored by others: the next call is the first again.
-void forget_hooked_libraries();
+void clear_hooked_libraries();
 
 }  // namespace optrace::agent::profilers

@@ -330,7 +330,7 @@ int record_live_python() {
     }
     python.drop_reference(frame);
   }
-  forget_pending_python(round);
+  discard_pending_python(round);
   for (int i = count; i-- > outside;) {
     std::uint32_t line = 0;
     if (i + 1 < count) {
@@ -360,11 +360,11 @@ void leave_this_thread_out() {
   left_out = python_found && python.has_threads() ? python.calling_thread() : nullptr;
 }
 
-void forget_python_events() {
-  forget_listening();
+void reset_python_events() {
+  reset_listening();
   leave_code_objects();
-  forget_functions();
-  forget_why_not_variables();
+  clear_functions();
+  remove_why_not_variables();
 }
 
 bool python_events_failed() {
@@ -404,8 +404,8 @@ int set_python_events(bool on) {
     end_listening();
     end_following_library_loads();
     leave_code_objects();
-    forget_functions();
-    forget_why_not_variables();
+    clear_functions();
+    remove_why_not_variables();
     left_out = nullptr;
     return 0;
   }

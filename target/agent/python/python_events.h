@@ -10,7 +10,7 @@ int set_python_events(bool on);
 void leave_this_thread_out();
 
 /// For a forked child: makes every thread remove its profile function at its next event.
-void forget_python_events();
+void reset_python_events();
 
 /// Returns true if Python events were requested but could not be turned on.
 bool python_events_failed();

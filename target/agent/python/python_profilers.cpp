@@ -118,9 +118,9 @@ void end_listening() {
   if (slot_of(here) == on_event) set_in(here, nullptr);
 }
 
-void forget_listening() {
+void reset_listening() {
   listening = false;
-  forget_hooked_libraries();
+  clear_hooked_libraries();
   restore_builtins();
 }
 

@@ -47,7 +47,7 @@ void listen_to(void* thread);
 void end_listening();
 
 /// For a forked child: stops listening without calling Python.
-void forget_listening();
+void reset_listening();
 
 /// To be called before the first call of a builtin, which may set profile functions. `type` is the
 /// name, with its module, of the class whose method it is; empty if it is not a method.

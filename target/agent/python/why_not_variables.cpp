@@ -208,18 +208,18 @@ void record_why_not_variables(const PythonInterface& python, std::uint32_t round
   put_event(round, recording::kCallRecord, record, hook, loop > hook ? loop - 1 : hook, ticks());
 }
 
-void forget_why_not_variables(void* code) {
+void remove_why_not_variables(void* code) {
   Function* const function = function_of(code);
   if (function != nullptr) function->code = nullptr;
 }
 
-void forget_why_not_variables() {
+void remove_why_not_variables() {
   for (Function& one : functions) one.code = nullptr;
-  forget_why_not_records();
+  clear_why_not_records();
   any_why_not_variables = false;
 }
 
-void forget_why_not_records() {
+void clear_why_not_records() {
   made_count = 0;
 }
 

@@ -24,12 +24,12 @@ void record_why_not_variables(const PythonInterface& python, std::uint32_t round
                               std::uint64_t hook);
 
 /// Forgets the variables of a code object that is being freed.
-void forget_why_not_variables(void* code);
+void remove_why_not_variables(void* code);
 
 /// Forgets all functions and records.
-void forget_why_not_variables();
+void remove_why_not_variables();
 
 /// Forgets the ids of records, which no longer exist.
-void forget_why_not_records();
+void clear_why_not_records();
 
 }  // namespace optrace::agent

@@ -101,7 +101,7 @@ bool keep_op_record(std::uint32_t id, const char* text, std::uint64_t size) {
   return !region_is_usable() || put(*region, *record);
 }
 
-void forget_op_records() {
+void clear_op_records() {
   closed = true;
   if (keepers == 0) {  // Otherwise they stay until the next call.
     last = nullptr;

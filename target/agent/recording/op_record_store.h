@@ -20,6 +20,6 @@ bool keep_op_record(std::uint32_t id, const char* text, std::uint64_t size);
 void put_op_records(Region& region);
 
 /// Removes all records. No thread may be reading them. Ids are not reused.
-void forget_op_records();
+void clear_op_records();
 
 }  // namespace optrace::agent

@@ -139,7 +139,7 @@ void record_every_python_call(bool on) {
   every_call = on;
 }
 
-void forget_pending_python(std::uint32_t round) {
+void discard_pending_python(std::uint32_t round) {
   PythonStack* const stack = python_stack(round);
   if (stack != nullptr) {
     stack->size = stack->recorded;

@@ -84,7 +84,7 @@ bool end_python_call(std::uint32_t round, const void* object, std::uint64_t hook
 
 /// Forgets the calls that have not been recorded, because the functions that are live are recorded
 /// in another way.
-void forget_pending_python(std::uint32_t round);
+void discard_pending_python(std::uint32_t round);
 
 /// Adds a function that was live when recording began, which is recorded already.
 void add_live_python_call(std::uint32_t round, const PythonCall& call);

@@ -89,7 +89,7 @@ std::uint32_t id_of(const FunctionDescription& function) {
 bool begin_region() {
   const std::uint32_t serial = current_region()->serial;
   if (known_functions.region != serial) {
-    forget_functions();
+    clear_functions();
     known_functions.region = serial;
   }
   constexpr FunctionDescription kMerged{.text = "...", .name_size = 3};
@@ -113,14 +113,14 @@ std::uint32_t describe_function(std::uint64_t address, std::uint32_t check,
   return id;
 }
 
-void forget_function(std::uint64_t address) {
+void remove_function(std::uint64_t address) {
   if (known_functions.ids.find(address) != nullptr) {
     const Unrecorded guard;
     known_functions.ids.erase(address);
   }
 }
 
-void forget_functions() {
+void clear_functions() {
   const Unrecorded guard;
   known_functions.region = 0;
   known_functions.ids.release();

@@ -56,9 +56,9 @@ std::uint32_t describe_function(std::uint64_t address, std::uint32_t check,
                                 const FunctionDescription& function);
 
 /// Removes an address that is no longer valid.
-void forget_function(std::uint64_t address);
+void remove_function(std::uint64_t address);
 
 /// Removes all functions and frees the memory.
-void forget_functions();
+void clear_functions();
 
 }  // namespace optrace::agent

@@ -87,7 +87,7 @@ class Journal final : public VariableVisitor {
   }
 
   // In a child, no other thread exists, and the lock was taken before the fork.
-  void forget() {
+  void reset_in_child() {
     on_.store(false);
     reset();
   }
@@ -552,8 +552,8 @@ void end(const JournalThread& thread, const JournalCall& call, const char* name,
 std::mutex& mutex() {
   return Journal::get().mutex();
 }
-void forget() {
-  Journal::get().forget();
+void reset_in_child() {
+  Journal::get().reset_in_child();
 }
 
 }  // namespace optrace_ops::tensor_journal

@@ -80,7 +80,7 @@ void end(const JournalThread& thread, const JournalCall& call, const char* name,
 
 /// For fork(): the journal's lock. A child has no journal until it starts one.
 std::mutex& mutex();
-void forget();
+void reset_in_child();
 
 }  // namespace tensor_journal
 }  // namespace optrace_ops

@@ -57,20 +57,20 @@ struct Product {
 };
 
 /// Marks the output as zeros.
-void forget_output(const Product& product) {
+void discard_output(const Product& product) {
   const std::size_t element = data_type_bytes(product.c.type);
   const Columns columns{static_cast<std::size_t>(product.m) * element,
                         static_cast<std::size_t>(product.n),
                         static_cast<std::size_t>(product.c.ld) * element};
   const auto batch = static_cast<std::size_t>(product.batch);
   if (product.output != nullptr)
-    forget_matrices(product.output, columns, batch,
-                    static_cast<std::size_t>(product.c.stride) * element);
+    discard_matrices(product.output, columns, batch,
+                     static_cast<std::size_t>(product.c.stride) * element);
   Allocation allocation = {};
   if (product.outputs == nullptr ||
       !find_allocation(static_cast<const void*>(product.outputs), allocation))
     return;
-  for (std::size_t i = 0; i < batch; ++i) forget_matrices(product.outputs[i], columns, 1, 0);
+  for (std::size_t i = 0; i < batch; ++i) discard_matrices(product.outputs[i], columns, 1, 0);
 }
 
 void put_matrix(JsonText& json, const char* key, const Matrix& matrix, bool strided) {
@@ -115,7 +115,7 @@ cublasStatus_t multiply(const char* function, cublasHandle_t handle, const Produ
     return refuse(function, CUBLAS_STATUS_INVALID_VALUE, why);
   if (const std::string why = unsupported(product); !why.empty())
     return refuse(function, CUBLAS_STATUS_NOT_SUPPORTED, why);
-  forget_output(product);
+  discard_output(product);
   Call call(function, "library");
   JsonText& json = call.json();
   put(json, "m", product.m);
@@ -153,7 +153,7 @@ cublasStatus_t reduce(const char* function, cublasHandle_t handle, int n, cudaDa
   put(call.json(), "result", on_host ? "host" : "device");
   call.record();
   if (!on_host) {
-    forget_contents(result, bytes);
+    discard_contents(result, bytes);
     return CUBLAS_STATUS_SUCCESS;
   }
   std::fill_n(reinterpret_cast<char*>(result), bytes, '\0');

@@ -162,7 +162,7 @@ cublasStatus_t check(const char* function, const Product& product) {
 }
 
 /// Marks the output as zeros.
-void forget_output(const Attributes& layout, void* output) {
+void discard_output(const Attributes& layout, void* output) {
   const std::size_t element = data_type_bytes(type_of(layout));
   const bool by_rows =
       get(layout, CUBLASLT_MATRIX_LAYOUT_ORDER, CUBLASLT_ORDER_COL) == CUBLASLT_ORDER_ROW;
@@ -170,9 +170,9 @@ void forget_output(const Attributes& layout, void* output) {
   const auto length = static_cast<std::size_t>(by_rows ? columns(layout) : rows(layout));
   const auto batch = get<std::int32_t>(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, 1);
   const auto stride = get<std::int64_t>(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, 0);
-  forget_matrices(output,
-                  {length * element, lines, static_cast<std::size_t>(leading_bytes(layout))},
-                  static_cast<std::size_t>(batch), static_cast<std::size_t>(stride) * element);
+  discard_matrices(output,
+                   {length * element, lines, static_cast<std::size_t>(leading_bytes(layout))},
+                   static_cast<std::size_t>(batch), static_cast<std::size_t>(stride) * element);
 }
 
 }  // namespace
@@ -352,7 +352,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   const Product product = {of(descriptor), of(a), of(b), of(c), of(d)};
   const cublasStatus_t status = check("cublasLtMatmul", product);
   if (status != CUBLAS_STATUS_SUCCESS) return status;
-  forget_output(product.d, output);
+  discard_output(product.d, output);
   record_product(product, algorithm, &configured, workspace, "emulated");
   return status;
 }
