@@ -198,7 +198,7 @@ struct InProcessTracer::State {
   void read_until_told();
   void start_reader();
   void stop_reader();
-  void note_shortfalls(bool hooked);
+  void add_shortfalls(bool hooked);
   int stop_recording();
 };
 
@@ -292,7 +292,7 @@ void InProcessTracer::State::stop_reader() {
   round->reader.reset();
 }
 
-void InProcessTracer::State::note_shortfalls(bool hooked) {
+void InProcessTracer::State::add_shortfalls(bool hooked) {
   optrace_agent_counters counters{};
   check("reading the counters", when_free([&] { return agent->read_counters(&counters); }));
   std::vector<std::string>& warnings = round->warnings;
@@ -347,7 +347,7 @@ void InProcessTracer::start(const InProcessOptions& options) {
       hooked = when_free([&] { return state.agent->python(1); }) == 0;
       round.python_frames = hooked;
     }
-    state.note_shortfalls(hooked);
+    state.add_shortfalls(hooked);
     const int started = when_free(
         [&] { return round.op_records ? state.recorder->start() : state.agent->start(); });
     // Records the Python frames around the block before the thread is paused, since nothing is

@@ -160,7 +160,7 @@ void note(const CUpti_Activity& record) {
 
 }  // namespace
 
-void note_activity(const CUpti_Activity& activity) {
+void put_activity(const CUpti_Activity& activity) {
   switch (activity.kind) {
     case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
     case CUPTI_ACTIVITY_KIND_KERNEL:

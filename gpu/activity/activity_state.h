@@ -102,6 +102,6 @@ inline State& state() {
 }
 
 /// Records a kernel, copy or fill. Ignores other activities.
-void note_activity(const CUpti_Activity& activity);
+void put_activity(const CUpti_Activity& activity);
 
 }  // namespace optrace_activity

@@ -249,7 +249,7 @@ void CUPTIAPI take_buffer(CUcontext context, std::uint32_t stream, std::uint8_t*
   const Cupti& cupti = state().cupti;
   CUpti_Activity* record = nullptr;
   while (valid != 0 && cupti.next_record(buffer, valid, &record) == CUPTI_SUCCESS)
-    note_activity(*record);
+    put_activity(*record);
   std::size_t dropped = 0;
   if (cupti.dropped(context, stream, &dropped) == CUPTI_SUCCESS) state().dropped += dropped;
   std::free(buffer);

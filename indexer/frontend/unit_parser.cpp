@@ -173,7 +173,7 @@ class Parsing {
           Group& group = groups_[numbers[header]];
           group.header =
               cache_.keep(headers[header].name, group.identity, headers[header].source, result);
-          work_.note_made(precompiled_name(numbers[header]), precompiled_key(*group.header));
+          work_.record_made(precompiled_name(numbers[header]), precompiled_key(*group.header));
           group.precompiled = true;
         },
         [&](std::size_t done, std::size_t total) { progress_.update(done, total); });

@@ -141,7 +141,7 @@ bool WorkFolder::is_made(const std::string& name, std::uint64_t key) const {
   return !text.empty() && read_file(key_path(path_, name)).value_or("") == text;
 }
 
-void WorkFolder::note_made(const std::string& name, std::uint64_t key) const {
+void WorkFolder::record_made(const std::string& name, std::uint64_t key) const {
   write_file(key_path(path_, name), key_text(path_ / name, key));
 }
 
@@ -160,7 +160,7 @@ bool WorkFolder::make_once(const std::string& name, std::uint64_t key,
   make(half);
   std::filesystem::remove_all(made);
   std::filesystem::rename(half, made);
-  note_made(name, key);
+  record_made(name, key);
   return true;
 }
 

@@ -33,7 +33,7 @@ class WorkFolder {
                  const std::function<void(const std::filesystem::path&)>& make) const;
 
   bool is_made(const std::string& name, std::uint64_t key) const;
-  void note_made(const std::string& name, std::uint64_t key) const;
+  void record_made(const std::string& name, std::uint64_t key) const;
   void remove_made(const std::string& name) const;
 
  private:

@@ -18,7 +18,7 @@ class FunctionNames {
   /// `code` must outlive the object.
   FunctionNames(const WheelCode& code, const std::vector<IndexContents::Function>& headers);
 
-  /// Notes the classes of a file, whose members are looked up in their bases too.
+  /// Records the classes of a file, whose members are looked up in their bases too.
   void add_classes(const std::vector<ParsedClass>& classes);
 
   /// Returns the symbol of a definition: the wheel's, or the names alone (template_key in

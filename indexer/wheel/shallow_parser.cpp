@@ -125,7 +125,7 @@ class Parser {
     while (at_ < tokens_.size()) {
       const Token& here = token(at_);
       if (here.is(";")) {
-        note_using(start);
+        add_using(start);
         ++at_;
         return;
       }
@@ -149,7 +149,7 @@ class Parser {
     }
   }
 
-  void note_using(std::size_t start) {
+  void add_using(std::size_t start) {
     if (!token(start).is("using") || !token(start + 1).is("namespace")) return;
     std::string name;
     for (std::size_t at = start + 2; at < at_; ++at) name += token(at).text;
@@ -334,11 +334,11 @@ class Parser {
         call.receiver = token(start - 2).text;
       function.calls.push_back(std::move(call));
     }
-    note_variables(function, start_of_body, end);
+    add_variables(function, start_of_body, end);
   }
 
-  /// Notes `Type name;` in a body; `auto name = f(...)` is left out.
-  void note_variables(ParsedFunction& function, std::size_t start, std::size_t end) {
+  /// Records `Type name;` in a body; `auto name = f(...)` is left out.
+  void add_variables(ParsedFunction& function, std::size_t start, std::size_t end) {
     for (std::size_t at = start + 2; at < end; ++at) {
       if (token(at).is(";") && token(at - 1).kind == TokenKind::identifier &&
           token(at - 2).kind == TokenKind::identifier &&

@@ -155,7 +155,7 @@ void PathSearch::follow_stub(std::size_t at) {
 }
 
 void PathSearch::follow_function(std::size_t at) {
-  note_definition(at);
+  find_definition_of(at);
   const std::string symbol = nodes_[at].symbol;
   const std::string file = nodes_[at].source_file;
   const unsigned cost = nodes_[at].cost;
@@ -200,9 +200,9 @@ StepKind PathSearch::kind_of_reference(std::string_view symbol, const Callee& ca
   return callee.kind;
 }
 
-// Notes the file of a function. A direct call of another op's kernel is a detour, like a call of
+// Records the file of a function. A direct call of another op's kernel is a detour, like a call of
 // that op.
-void PathSearch::note_definition(std::size_t at) {
+void PathSearch::find_definition_of(std::size_t at) {
   Node& node = nodes_[at];
   const auto found = graph_.index().find_definition(node.symbol, node.source_file);
   if (!found) return;

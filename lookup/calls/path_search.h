@@ -87,7 +87,7 @@ class PathSearch {
   void follow_function(std::size_t at);
   std::optional<Call> followed_call(const CallSite& site);
   StepKind kind_of_reference(std::string_view symbol, const Callee& callee) const;
-  void note_definition(std::size_t at);
+  void find_definition_of(std::size_t at);
   const Callee& callee_of(std::string_view symbol);
 
   std::optional<std::size_t> own_kernel(std::size_t op) const;

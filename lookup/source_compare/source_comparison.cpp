@@ -197,7 +197,7 @@ class SourceComparer {
     return values;
   }
 
-  // Notes what one of the indexes lacks.
+  // Records what one of the indexes lacks.
   void check_contents() {
     for (const Ops* ops : {&first_, &second_}) {
       const Index& index = ops->index();

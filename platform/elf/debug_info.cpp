@@ -148,7 +148,7 @@ struct DebugInfo::State {
   std::size_t visited = 0;
 };
 
-// Notes the compilation units and their code.
+// Records the compilation units and their code.
 void DebugInfo::State::find_units() {
   has_units = true;
   Dwarf_CU* unit = nullptr;

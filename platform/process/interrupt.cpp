@@ -7,7 +7,7 @@ namespace {
 
 volatile std::sig_atomic_t signal_came = 0;
 
-extern "C" void note_signal(int signal) {
+extern "C" void record_signal(int signal) {
   signal_came = signal;
 }
 
@@ -16,7 +16,7 @@ extern "C" void note_signal(int signal) {
 InterruptGuard::InterruptGuard() {
   signal_came = 0;
   struct sigaction action{};
-  action.sa_handler = note_signal;
+  action.sa_handler = record_signal;
   ::sigaction(SIGINT, &action, &previous_interrupt_);
   ::sigaction(SIGTERM, &action, &previous_terminate_);
   ::sigaction(SIGHUP, &action, &previous_hangup_);

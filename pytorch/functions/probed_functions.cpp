@@ -192,7 +192,7 @@ constexpr auto kExcludedLeaves = std::to_array<std::string_view>({
     // The outputs of a structured kernel, and the metadata of others.
     "resize_output_check", "10setStridedI", "16resize_bytes_cpu", "16maybe_get_output",
     "18set_output_stridedE", "22set_output_raw_stridedE",
-    // What autograd notes about a tensor, and the parts of its nodes.
+    // What autograd records about a tensor, and the parts of its nodes.
     "12AutogradMetaC", "22DifferentiableViewMetaC", "8ViewInfoC", "13InputMetadataC",
     "13SavedVariable", "7as_viewE", "33make_variable_differentiable_view", "11set_historyE",
     "25materialize_autograd_meta", "17set_gradient_edge", "8autograd4NodeC", "10deleteNodeE",

@@ -20,7 +20,7 @@ namespace {
 constexpr auto kBareNames =
     std::to_array<std::string_view>({"impl", "apply", "operator()", "forward", "call"});
 
-void note_match_behind(MatchedSide& side, std::uint32_t entry) {
+void mark_match_behind(MatchedSide& side, std::uint32_t entry) {
   for (std::uint32_t above = side.entries[entry].parent;
        above != MatchedSide::kNone && !side.entries[above].matches_behind;
        above = side.entries[above].parent)
@@ -43,8 +43,8 @@ void drop_behind(MatchedSide& side, std::uint32_t entry) {
 void pair(MatchedSide& a, std::uint32_t of_a, MatchedSide& b, std::uint32_t of_b) {
   a.entries[of_a].match = of_b;
   b.entries[of_b].match = of_a;
-  note_match_behind(a, of_a);
-  note_match_behind(b, of_b);
+  mark_match_behind(a, of_a);
+  mark_match_behind(b, of_b);
   drop_behind(a, of_a);
   drop_behind(b, of_b);
 }

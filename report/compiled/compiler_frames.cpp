@@ -32,7 +32,7 @@ bool is_of_program(const Frame& frame) {
 
 // A call that generated code makes has an origin, and the kernel that such a call leads to has all
 // that were fused into it. Of these, only the last is known if an earlier process generated it.
-void note_origin(Frame& frame, const LeadingFrames& above, const GeneratedCode& generated) {
+void set_origin(Frame& frame, const LeadingFrames& above, const GeneratedCode& generated) {
   const Frame* const parent = above.parent;
   if (parent == nullptr) return;
   if (parent->layer == Layer::python) {
@@ -56,16 +56,16 @@ void note_origin(Frame& frame, const LeadingFrames& above, const GeneratedCode& 
     frame.detail.edit().origins = kernel->second.origins;
 }
 
-// Notes whose graphs a frame compiles or runs.
-void note_ids(Frame& frame, const std::vector<std::string>& ids, bool backward) {
+// Records whose graphs a frame compiles or runs.
+void add_ids(Frame& frame, const std::vector<std::string>& ids, bool backward) {
   if (ids.empty()) return;
   Detail& detail = frame.detail.edit();
   detail.compilations = ids;
   detail.backward_graph = detail.backward_graph || backward;
 }
 
-void note_compiling(Frame& frame, const LeadingFrames& above,
-                    const std::vector<Compilation>& compilations) {
+void add_compilations_of(Frame& frame, const LeadingFrames& above,
+                         const std::vector<Compilation>& compilations) {
   if (above.caller == nullptr) return;
   const std::string_view name = above.caller->name;
   const CallPlace place{.file = above.caller->source->file,
@@ -73,26 +73,26 @@ void note_compiling(Frame& frame, const LeadingFrames& above,
                         .function = name.substr(name.rfind('.') + 1),
                         .function_line = above.caller->source->line};
   if (frame.name.starts_with(kDynamo))
-    note_ids(frame, compilations_at(compilations, place), false);
+    add_ids(frame, compilations_at(compilations, place), false);
   else
-    note_ids(frame, backward_compilations_at(compilations, place), true);
+    add_ids(frame, backward_compilations_at(compilations, place), true);
 }
 
 }  // namespace
 
-void note_compilations(Report& report, const GeneratedCode& generated) {
+void add_compilations(Report& report, const GeneratedCode& generated) {
   if (report.compilations.empty() && generated.empty()) return;
   walk_frames(report.roots, LeadingFrames{}, [&](Frame& frame, LeadingFrames above) {
-    note_origin(frame, above, generated);
+    set_origin(frame, above, generated);
     if (above.caller != nullptr && above.line == 0 && frame.source && frame.source->call_line)
       above.line = *frame.source->call_line;
     if (frame.layer == Layer::python && frame.source && generated.has(frame.source->file)) {
       frame.detail.edit().generated = true;
       above.generated = &frame;
       const CompilationIds ids = compilations_of_file(report.compilations, frame.source->file);
-      note_ids(frame, ids.forward.empty() ? ids.backward : ids.forward, ids.forward.empty());
+      add_ids(frame, ids.forward.empty() ? ids.backward : ids.forward, ids.forward.empty());
     }
-    if (frame.layer == Layer::compiler) note_compiling(frame, above, report.compilations);
+    if (frame.layer == Layer::compiler) add_compilations_of(frame, above, report.compilations);
     if (is_of_program(frame)) {
       above.caller = &frame;
       above.line = 0;

@@ -87,7 +87,7 @@ void add_common(const std::vector<const TritonConfiguration*>& configurations, L
   if (!common.empty()) launch.constants = std::move(common);
 }
 
-void note_kernel(Frame& frame, const GeneratedCall& above, const TritonKernel& kernel) {
+void add_kernel(Frame& frame, const GeneratedCall& above, const TritonKernel& kernel) {
   if (!kernel.file.empty()) {
     FrameSource source;
     source.file = kernel.file;
@@ -106,14 +106,14 @@ void note_kernel(Frame& frame, const GeneratedCall& above, const TritonKernel& k
 
 }  // namespace
 
-void note_triton_kernels(Report& report, const TritonKernels& kernels) {
+void add_triton_kernels(Report& report, const TritonKernels& kernels) {
   if (kernels.empty()) return;
   walk_frames(report.roots, GeneratedCall{}, [&](Frame& frame, GeneratedCall above) {
     if (above.generated != nullptr && above.called == nullptr) above.called = &frame;
     if (frame.layer == Layer::device) {
       const std::string file = above.generated != nullptr ? above.generated->source->file : "";
       if (const TritonKernel* const kernel = kernels.find(file, frame.name))
-        note_kernel(frame, above, *kernel);
+        add_kernel(frame, above, *kernel);
     }
     if (frame.source && frame.detail->generated) {
       above.generated = &frame;

@@ -6,7 +6,7 @@
 namespace optrace {
 
 /// Adds to the device frames of Triton kernels where these are defined, for which constants they
-/// were compiled, and what autotuning tried (report.schema.json). Requires note_compilations().
-void note_triton_kernels(Report& report, const TritonKernels& kernels);
+/// were compiled, and what autotuning tried (report.schema.json). Requires add_compilations().
+void add_triton_kernels(Report& report, const TritonKernels& kernels);
 
 }  // namespace optrace

@@ -114,7 +114,7 @@ std::string refusal_text(const AttentionRefusal& refusal) {
 
 }  // namespace
 
-void note_attention_backends(Report& report, const TraceMeta& meta, const Index* index) {
+void add_attention_backends(Report& report, const TraceMeta& meta, const Index* index) {
   const Json calls = read_json_list(meta.attention);
   if (calls.empty()) return;
   // The inputs of a call, and its backends.

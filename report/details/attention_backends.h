@@ -13,7 +13,7 @@ namespace optrace {
 /// PyTorch's messages. They are in the trace's metadata (`attention`, docs/trace-format.md), which
 /// is untrusted: invalid entries are skipped. `index` gives the names of the checks; it is null if
 /// the lines of the trace's torch are not known exactly.
-void note_attention_backends(Report& report, const TraceMeta& meta, const Index* index);
+void add_attention_backends(Report& report, const TraceMeta& meta, const Index* index);
 
 /// Returns a line for each backend:
 ///

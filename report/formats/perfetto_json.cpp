@@ -77,7 +77,7 @@ class ProcessWriter {
         sink_(sink) {}
 
   void write() {
-    note_frames();
+    list_frames();
     names();
     for (const Timeline::Thread& thread : timeline_.threads) calls(thread);
     for (std::size_t i = 0; i < timeline_.lanes.size(); ++i) works(i);
@@ -97,7 +97,7 @@ class ProcessWriter {
     return fmt::format("{}.{:03}", nanoseconds / 1000, nanoseconds % 1000);
   }
 
-  void note_frames() {
+  void list_frames() {
     walk_frames(report_.roots, 0, [this](const Frame& frame, int) {
       if (frame.number >= frames_.size()) frames_.resize(frame.number + std::size_t{1});
       if (frame.number != 0) frames_[frame.number].frame = &frame;
@@ -196,14 +196,14 @@ class ProcessWriter {
 
   // Returns true if a slice of the thread is there at that moment.
   bool is_shown(const Timeline::Moment& at) {
-    if (outermost_.empty()) note_outermost();
+    if (outermost_.empty()) list_outermost();
     const std::vector<Timeline::Call>& calls = outermost_[at.track];
     const auto after = std::ranges::upper_bound(calls, at.time, {}, &Timeline::Call::start);
     return after != calls.begin() && at.time < std::prev(after)->end;
   }
 
   // Lists the slices of each thread that are in no other.
-  void note_outermost() {
+  void list_outermost() {
     for (const Timeline::Thread& thread : timeline_.threads) {
       std::vector<Timeline::Call>& calls = outermost_.emplace_back();
       for (const Timeline::Call& call : thread.calls)

@@ -186,19 +186,19 @@ class TraceMerge::State {
           .kind = static_cast<std::uint32_t>(path.kind) * 2 + (path.tail_call ? 1 : 0)};
       const std::uint32_t place = find_or_add(key, last);
       last = places_[i] = place;
-      note_what(trace, path, place);
+      set_what(trace, path, place);
       add_counts(trace, path, details, contents_, paths_[place]);
       const std::uint32_t pattern = merged ? merged->pattern_of[i] : kEven;
       std::uint32_t first = base;
       if (merged != nullptr)
         if (const std::uint32_t added = added_pattern(*merged, pattern, base); added != kEven) {
           first = first_of(added);
-          note_calls(place, path.calls, added, base);
-          note_origin(place, first, i, path, trace);
+          add_calls(place, path.calls, added, base);
+          set_origin(place, first, i, path, trace);
           continue;
         }
-      note_calls(place, path.calls, kEven, base);
-      note_origin(place, first, i, path, trace);
+      add_calls(place, path.calls, kEven, base);
+      set_origin(place, first, i, path, trace);
     }
     for (const std::uint32_t place : touched_) settle(place, base);
   }
@@ -235,8 +235,8 @@ class TraceMerge::State {
     }
   }
 
-  /// Notes what the path is of. Of several records of an op, the one with the first text is kept.
-  void note_what(const Trace& trace, const TracePath& path, std::uint32_t place) {
+  /// Records what the path is of. Of several records of an op, the one with the first text is kept.
+  void set_what(const Trace& trace, const TracePath& path, std::uint32_t place) {
     TracePath& sum = paths_[place];
     if (path.kind == PathKind::op || path.kind == PathKind::node) {
       const std::uint32_t record =
@@ -277,8 +277,8 @@ class TraceMerge::State {
     return first;
   }
 
-  void note_origin(std::uint32_t place, std::uint32_t first, std::uint32_t order,
-                   const TracePath& path, const Trace& trace) {
+  void set_origin(std::uint32_t place, std::uint32_t first, std::uint32_t order,
+                  const TracePath& path, const Trace& trace) {
     PathOrigin& origin = origins_[place];
     if (origin.first != kNone && !precedes(first, origin.first)) return;
     origin.first = first;
@@ -287,10 +287,10 @@ class TraceMerge::State {
     origin.thread = path.thread < trace.threads.size() ? trace.threads[path.thread].id : 0;
   }
 
-  /// Notes the calls of a path of the trace that is being added; a trace may have several paths
+  /// Records the calls of a path of the trace that is being added; a trace may have several paths
   /// that become one. `pattern` is that of the added processes, or kEven.
-  void note_calls(std::uint32_t place, std::uint64_t calls, std::uint32_t pattern,
-                  std::uint32_t base) {
+  void add_calls(std::uint32_t place, std::uint64_t calls, std::uint32_t pattern,
+                 std::uint32_t base) {
     PathOrigin& origin = origins_[place];
     if (origin.round != round_) {
       origin.round = round_;

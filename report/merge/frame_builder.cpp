@@ -61,7 +61,7 @@ class FrameBuilder {
         library_calls_(trace_, functions_, from.calls, call_lines_ ? &*call_lines_ : nullptr,
                        times_),
         symbols_(trace_.functions.size()) {
-    note_unboxed();
+    find_unboxed();
   }
 
   std::vector<Frame> make_frames() {
@@ -411,7 +411,7 @@ class FrameBuilder {
   }
 
   // Finds the steps that called a kernel unboxed.
-  void note_unboxed() {
+  void find_unboxed() {
     calls_unboxed_.resize(trace_.paths.size());
     // For each path: the path itself, or the nearest one above it that doesn't hand an op on.
     std::vector<std::uint32_t> steps(trace_.paths.size(), kNone);

@@ -139,10 +139,10 @@ Report merge_paths(const Trace& trace, const Index* index, const MergeOptions& o
                                .processes = processes ? &*processes : nullptr},
                               paths);
   report.compilations = describe_compilations(trace.meta, functions.generated_code());
-  note_compilations(report, functions.generated_code());
-  note_triton_kernels(report, TritonKernels(trace.meta));
-  note_attention_backends(report, trace.meta,
-                          report.source_exact && !report.source_from_wheel ? index : nullptr);
+  add_compilations(report, functions.generated_code());
+  add_triton_kernels(report, TritonKernels(trace.meta));
+  add_attention_backends(report, trace.meta,
+                         report.source_exact && !report.source_from_wheel ? index : nullptr);
   if (processes) {
     report.processes = processes->processes();
     report.recording.differences = processes->differences();

@@ -24,8 +24,8 @@ class PathSelection {
 
   ReportPathSet run() {
     take_paths();
-    note_implementations();
-    note_leads();
+    find_implementations();
+    find_leads();
     choose_shown();
     return std::move(shown_);
   }
@@ -179,7 +179,7 @@ class PathSelection {
 
   // Finds the implementation that each call of oneDNN ran. oneDNN's entry point is a single
   // function, and the implementation is further below.
-  void note_implementations() {
+  void find_implementations() {
     std::vector<ReportPath>& paths = every_.paths();
     // For each path: the innermost oneDNN entry point above it, with only library functions in
     // between.
@@ -198,7 +198,7 @@ class PathSelection {
     }
   }
 
-  void note_leads() {
+  void find_leads() {
     std::vector<ReportPath>& paths = every_.paths();
     any_lead_ = std::ranges::any_of(paths, [&](const ReportPath& path) {
       return path.kind != PathKind::python && visibility_of(path) == Visibility::always;

@@ -96,7 +96,7 @@ class Pruner {
     const std::vector<Target> under(selection.under.begin(), selection.under.end());
     std::vector<bool> used(under.size() + selection.ops.size());
     for (Node& node : nodes_) {
-      note_ranges(node, under, selection.ops, used);
+      set_ranges(node, under, selection.ops, used);
       const bool above_too = node.parent != kNone && nodes_[node.parent].selected;
       node.level = above_too ? nodes_[node.parent].level + 1 : 1;
       node.selected = (under.empty() || node.is_under) && (selection.ops.empty() || node.in_op);
@@ -142,8 +142,8 @@ class Pruner {
     std::uint64_t kept_below = 0;  // Nanoseconds in the children that are kept.
   };
 
-  void note_ranges(Node& node, const std::vector<Target>& under,
-                   const std::vector<std::string>& ops, std::vector<bool>& used) {
+  void set_ranges(Node& node, const std::vector<Target>& under, const std::vector<std::string>& ops,
+                  std::vector<bool>& used) {
     const Node* const parent = node.parent == kNone ? nullptr : &nodes_[node.parent];
     node.is_under = parent != nullptr && parent->is_under;
     node.in_op = parent != nullptr && parent->in_op;

@@ -258,7 +258,7 @@ int optrace_agent_note(std::uint32_t kind, std::uint32_t record, std::uint64_t n
   if (round == 0) return -ENODATA;
   if (kind == recording::kDeviceCall || (kind == recording::kCallRecord && number != 0)) {
     const auto frame = reinterpret_cast<std::uint64_t>(__builtin_frame_address(0));
-    const std::uint64_t known = note_callers_of_library(frame, round);
+    const std::uint64_t known = put_callers_of_library(frame, round);
     const std::uint64_t ended = known != 0 ? known : ended_up_to(number);
     (kind == recording::kDeviceCall ? number : thread) = ended;
   }

@@ -34,17 +34,18 @@ class Arguments {
     values_ = values.slice(values.size() - count);
   }
 
-  /// Notes what the call does with its tensors: they may be its results, and it may write to them.
-  void note_tensors(RunningOp& op) {
+  /// Records what the call does with its tensors: they may be its results, and it may write to
+  /// them.
+  void record_tensors(RunningOp& op) {
     for (std::size_t i = 0; i < values_.size(); ++i)
       note(values_[i], static_cast<std::uint32_t>(i), op, true);
   }
 
   /// Keys of all tensors and generators, computed as in DispatchKeyExtractor.h. Known after
-  /// note_tensors().
+  /// record_tensors().
   c10::DispatchKeySet keys() const { return keys_; }
 
-  /// The tensors, if they are to be compared. Known after note_tensors(), if the values that are
+  /// The tensors, if they are to be compared. Known after record_tensors(), if the values that are
   /// written cover everything else.
   const CallInputs& inputs() const { return inputs_; }
 

@@ -57,7 +57,7 @@ std::uint32_t record_of_call(const at::RecordFunction& function, ThreadCache& ca
   const bool compares = op.depth() == 0 && precision == Precision::everything &&
                         thread.dispatch_modes == 0 && callee->worth_comparing();
   Arguments arguments(function.inputs(), *callee, precision, compares);
-  arguments.note_tensors(op);
+  arguments.record_tensors(op);
   Fingerprint fingerprint;
   fingerprint.add(reinterpret_cast<std::uintptr_t>(callee));
   fingerprint.add(static_cast<std::uint64_t>(precision));
@@ -162,7 +162,7 @@ std::uint64_t thread_and_address(const at::RecordFunction& function) {
   return (place << 32U) | (function.threadId() & 0xFFFF'FFFFU);
 }
 
-void note_in_journal(const at::RecordFunction& function, std::uint32_t record, JournalCall& call) {
+void record_in_log(const at::RecordFunction& function, std::uint32_t record, JournalCall& call) {
   call.record = record;
   call.sequence = function.seqNr();
   call.thread = is_node(function) ? function.forwardThreadId() : function.threadId();
@@ -184,7 +184,7 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
         op->set_journal_call(tensor_journal::begin(cache->journal, is_node(function)));
       record = is_node(function) ? record_of_node(function, *cache, recording)
                                  : record_of_call(function, *cache, *op);
-      if (JournalCall* const call = op->journal_call()) note_in_journal(function, record, *call);
+      if (JournalCall* const call = op->journal_call()) record_in_log(function, record, *call);
       cache->journal.record = record;
     }
   } catch (...) {
@@ -312,8 +312,8 @@ int disable() {
 
 }  // namespace
 
-void note_library_call(const Fingerprint& fingerprint, std::uint64_t stack_pointer,
-                       const std::function<void(JsonText&)>& write) {
+void record_library_call(const Fingerprint& fingerprint, std::uint64_t stack_pointer,
+                         const std::function<void(JsonText&)>& write) {
   const std::uint32_t recording = recording_number.load(std::memory_order_acquire);
   if (recording % 2 == 0) return;
   std::uint32_t record = 0;

@@ -64,7 +64,7 @@ class CallInputs {
     identity_.add(version.enabled() ? version.current_version() : 0);
   }
 
-  /// Notes something that the identity does not cover.
+  /// Records something that the identity does not cover.
   void add_unknown() { known_ = false; }
 
   /// Returns true if the identity covers all inputs, and there are some.

@@ -7,8 +7,8 @@
 
 namespace optrace_ops {
 
-void note_library_call(const Fingerprint& /*fingerprint*/, std::uint64_t /*stack_pointer*/,
-                       const std::function<void(JsonText&)>& write) {
+void record_library_call(const Fingerprint& /*fingerprint*/, std::uint64_t /*stack_pointer*/,
+                         const std::function<void(JsonText&)>& write) {
   JsonText json;
   json.open('{');
   write(json);

@@ -109,7 +109,7 @@ std::uint32_t CallTreeRules::add(const Event& event) {
       end_node();
       return kNone;
     case EventKind::python_position:
-      note_position(event);
+      record_position(event);
       return kNone;
     case EventKind::op_begin:
       return begin_op(event);

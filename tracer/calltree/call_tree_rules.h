@@ -189,7 +189,7 @@ class CallTreeRules {
   std::size_t initial_height() const;
   BuiltinCall& current_builtin();
   std::uint32_t current_line();
-  void note_position(const Event& event);
+  void record_position(const Event& event);
   std::size_t running_loop() const;
   std::size_t outermost_loop() const;
   void leave_native_frames();

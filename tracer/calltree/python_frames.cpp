@@ -18,7 +18,7 @@ std::uint32_t CallTreeRules::current_line() {
 // If the innermost frame's start was not recorded, the position does not belong to the innermost
 // known frame, whose line is then unknown. A frame that has moved on has left the functions that it
 // called.
-void CallTreeRules::note_position(const Event& event) {
+void CallTreeRules::record_position(const Event& event) {
   const auto innermost =
       std::find_if(state_.python.rbegin(), state_.python.rend(),
                    [](const LivePython& frame) { return frame.kind == PathKind::python; });

@@ -139,12 +139,12 @@ void Collector::State::describe_recording(TraceMeta& meta) const {
 void Collector::State::describe_shortfalls(TraceMeta& meta) const {
   for (const std::string& warning : session.warnings()) meta.warnings.push_back(warning);
   if (converter.lacks_positions()) meta.warnings.push_back(positions_warning());
-  note_missing_python(meta, load_shared(region.header().python_missing));
+  add_missing_python(meta, load_shared(region.header().python_missing));
   const std::uint64_t untied = counter.untied_activities();
   if (std::string warning = untied_activities_warning(untied); !warning.empty())
     meta.warnings.push_back(std::move(warning));
   if (untied != 0) meta.shortfalls["device_work_missing"] += untied;
-  note_merged_paths(meta, counter);
+  add_merged_paths(meta, counter);
   if (timeline.left_out() != 0) meta.shortfalls["timeline_ends"] += timeline.left_out();
   if (const std::uint64_t texts_lost = load_shared(region.header().arena_lost); texts_lost != 0) {
     meta.shortfalls["texts_lost"] += texts_lost;

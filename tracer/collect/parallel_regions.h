@@ -23,7 +23,7 @@ class ParallelRegions {
     bool counting;         ///< True if that thread was counting.
   };
 
-  /// Notes that the function `body` was entered by the thread that opened its region.
+  /// Records that the function `body` was entered by the thread that opened its region.
   void add_entry(std::uint32_t body, const Entry& entry);
   /// Returns true if the function is the body of a region that was opened.
   bool is_body(std::uint32_t function) const { return entries_.contains(function); }
@@ -32,8 +32,8 @@ class ParallelRegions {
   /// thread that opened the region enters it slightly earlier or later.
   const Entry* nearest_entry(std::uint32_t body, std::uint32_t thread, std::uint64_t time) const;
 
-  /// Notes that a region was opened. `data` is the pointer to its threads' shared data, which lies
-  /// on the stack of the opening thread. That thread waits for the workers, so the pointer
+  /// Records that a region was opened. `data` is the pointer to its threads' shared data, which
+  /// lies on the stack of the opening thread. That thread waits for the workers, so the pointer
   /// identifies one region at a time.
   void open(std::uint64_t data, const Region& region);
   /// Returns the region with this data, or null.

@@ -140,7 +140,7 @@ std::string untied_activities_warning(std::uint64_t untied) {
       untied);
 }
 
-void note_merged_paths(TraceMeta& meta, const PathCounter& counter) {
+void add_merged_paths(TraceMeta& meta, const PathCounter& counter) {
   const std::uint64_t unnamed = counter.unnamed_calls();
   if (counter.merged_calls() != unnamed)
     meta.shortfalls["paths_merged"] += counter.merged_calls() - unnamed;

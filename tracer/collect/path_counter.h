@@ -93,6 +93,6 @@ class PathCounter {
 std::string untied_activities_warning(std::uint64_t untied);
 
 /// Adds the merged calls to a trace's shortfalls. Call after take().
-void note_merged_paths(TraceMeta& meta, const PathCounter& counter);
+void add_merged_paths(TraceMeta& meta, const PathCounter& counter);
 
 }  // namespace optrace

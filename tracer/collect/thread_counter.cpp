@@ -49,29 +49,29 @@ void ThreadCounter::add(const Event& event, const EventKey& key) {
   switch (event.kind) {
     case EventKind::op_begin:
       settle_call();
-      note_record(event);
+      take_record(event);
       begin_op(event, key);
       return;
     case EventKind::op_end:
       settle_call();
-      note_record(event);
+      take_record(event);
       end_op(event, key);
       return;
     case EventKind::arguments:
-      note_arguments(event.line, event.stack_pointer, event.return_address);
+      take_arguments(event.line, event.stack_pointer, event.return_address);
       return;
     case EventKind::call_record:
-      note_record(event);
-      note_call(event.what, event.stack_pointer, event.return_address);
+      take_record(event);
+      take_call(event.what, event.stack_pointer, event.return_address);
       return;
     case EventKind::returned:
-      note_returned(event);
+      add_returned(event);
       return;
     case EventKind::device_call:
-      note_device_call(event);
+      add_device_call(event);
       return;
     case EventKind::device_activity:
-      note_activity(event);
+      add_activity(event);
       return;
     case EventKind::function_entry:
       if (const FunctionRole& role = shared_.functions.role(event.what);
@@ -292,11 +292,11 @@ bool ThreadCounter::add_known(const recording::Event& raw, std::uint64_t time) {
     case recording::kOpEnd:
       return end_known_op(raw, time);
     case recording::kArguments:
-      note_arguments(raw.line, raw.stack_pointer, raw.return_address);
+      take_arguments(raw.line, raw.stack_pointer, raw.return_address);
       return true;
     case recording::kCallRecord:
       if (raw.line >= shared_.known_records) return false;
-      note_call(raw.line, raw.stack_pointer, raw.return_address);
+      take_call(raw.line, raw.stack_pointer, raw.return_address);
       return true;
     default:
       return false;
@@ -392,8 +392,8 @@ void ThreadCounter::enter_body(const Event& next) {
   region_data_.reset();
 }
 
-// Notes that the op record of an event exists.
-void ThreadCounter::note_record(const Event& event) {
+// Records that the op record of an event exists.
+void ThreadCounter::take_record(const Event& event) {
   shared_.known_records = std::max(shared_.known_records, event.what + 1);
 }
 
@@ -475,8 +475,8 @@ void ThreadCounter::close_op(std::uint32_t results) {
   open_ops_.pop_back();
 }
 
-// Notes the arguments of the function whose return slot ends in `slot`.
-void ThreadCounter::note_arguments(std::uint32_t slot, std::uint64_t first, std::uint64_t second) {
+// Records the arguments of the function whose return slot ends in `slot`.
+void ThreadCounter::take_arguments(std::uint32_t slot, std::uint64_t first, std::uint64_t second) {
   for (std::size_t i = native_.size(); i > 0; --i) {
     const Live& live = native_[i - 1];
     if (static_cast<std::uint32_t>(live.frame.slot) != slot) continue;
@@ -494,7 +494,7 @@ void ThreadCounter::note_arguments(std::uint32_t slot, std::uint64_t first, std:
 // has not returned yet. Of functions that reached each other by tail calls, it is the outermost
 // one. There is none if the call was not recorded, or ended in another way (an exception, longjmp)
 // and its frame is gone.
-void ThreadCounter::note_returned(const Event& event) {
+void ThreadCounter::add_returned(const Event& event) {
   const auto& frames = state().native;
   for (std::size_t i = 0; i < std::min(native_.size(), frames.size()); ++i) {
     Live& live = native_[i];
@@ -508,7 +508,7 @@ void ThreadCounter::note_returned(const Event& event) {
 }
 
 // `ended` is the highest return slot of a call that has ended.
-void ThreadCounter::note_call(std::uint32_t record, std::uint64_t stack_pointer,
+void ThreadCounter::take_call(std::uint32_t record, std::uint64_t stack_pointer,
                               std::uint64_t ended) {
   settle_call();
   if (stack_pointer != 0) {
@@ -530,14 +530,14 @@ const ThreadCounter::Live* ThreadCounter::innermost(std::uint64_t stack_pointer)
   return height == 0 ? nullptr : &native_[height - 1];
 }
 
-void ThreadCounter::note_device_call(const Event& event) {
+void ThreadCounter::add_device_call(const Event& event) {
   const Live* const caller = innermost(event.stack_pointer);
   if (caller == nullptr && shared_.selection.everything()) return;
   const bool counted = caller != nullptr && caller->is_counted();
   shared_.device_calls.set(event.return_address, counted ? caller->frame.path : kNone);
 }
 
-void ThreadCounter::note_activity(const Event& event) {
+void ThreadCounter::add_activity(const Event& event) {
   const auto activity = recording::unpack_activity(event.stack_pointer, event.return_address);
   const std::uint32_t* const path = shared_.device_calls.find(activity.call);
   if (path == nullptr) ++shared_.untied;

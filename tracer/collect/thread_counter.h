@@ -170,7 +170,7 @@ class ThreadCounter : private CallTreeRules::Nodes {
   void enter_body(const Event& next);
 
   // Ops and records of calls.
-  void note_record(const Event& event);
+  void take_record(const Event& event);
   void begin_op(const Event& event, const EventKey& key);
   bool begin_known_op(const recording::Event& raw, std::uint64_t time);
   void open_op(std::uint32_t record, std::uint64_t thread, std::uint64_t sequence);
@@ -178,15 +178,15 @@ class ThreadCounter : private CallTreeRules::Nodes {
   bool end_known_op(const recording::Event& raw, std::uint64_t time);
   void end_op_at(std::size_t ending, std::uint32_t results, std::uint64_t time);
   void close_op(std::uint32_t results);
-  void note_arguments(std::uint32_t slot, std::uint64_t first, std::uint64_t second);
-  void note_returned(const Event& event);
-  void note_call(std::uint32_t record, std::uint64_t stack_pointer, std::uint64_t ended);
+  void take_arguments(std::uint32_t slot, std::uint64_t first, std::uint64_t second);
+  void add_returned(const Event& event);
+  void take_call(std::uint32_t record, std::uint64_t stack_pointer, std::uint64_t ended);
   void settle_call();
   void settle_call_before(bool enters, std::uint64_t slot);
   void end_way();
   const Live* innermost(std::uint64_t stack_pointer) const;
-  void note_device_call(const Event& event);
-  void note_activity(const Event& event);
+  void add_device_call(const Event& event);
+  void add_activity(const Event& event);
   std::uint32_t forward_of(const Event& node) const;
 
   SharedCounts& shared_;

@@ -61,7 +61,7 @@ class TracePathFunctions : public PathFunctions {
   TraceCallTreeFunctions tree_;
 };
 
-// Notes the calls of each thread, in the order in which they begin.
+// Records the calls of each thread, in the order in which they begin.
 class CallList : public CallObserver {
  public:
   explicit CallList(std::size_t threads) : calls_(threads) {}
@@ -146,7 +146,7 @@ void count_paths(Trace& trace, const TraceSelection& selection,
     trace.meta.warnings.push_back(std::move(warning));
     trace.meta.shortfalls["device_work_missing"] += counter.untied_activities();
   }
-  note_merged_paths(trace.meta, counter);
+  add_merged_paths(trace.meta, counter);
 }
 
 CountedTimeline count_timeline(const Trace& trace, const TraceSelection& selection) {

@@ -148,7 +148,7 @@ class SiteFinder {
     });
   }
 
-  /// Notes the addresses from which a call reaches a jump through `slot`, if that slot is wanted.
+  /// Records the addresses from which a call reaches a jump through `slot`, if that slot is wanted.
   void find_stubs(std::uint64_t jump, std::uint64_t slot) {
     const std::span<const NamedAddress> names = slots_.names(slot);
     if (names.empty()) return;

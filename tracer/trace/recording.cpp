@@ -145,7 +145,7 @@ std::string positions_warning() {
          "have a layout that differs from those of CPython 3.9 to 3.14.";
 }
 
-void note_missing_python(TraceMeta& meta, std::uint32_t missing) {
+void add_missing_python(TraceMeta& meta, std::uint32_t missing) {
   if (missing == 0) return;
   const std::uint32_t times = missing & ~recording::kNoPythonEvents;
   const bool all = times != missing;

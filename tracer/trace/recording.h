@@ -79,6 +79,6 @@ std::string positions_warning();
 
 /// Adds the agent's report of missing Python events (RegionHeader::python_missing) to a trace's
 /// meta, which is an object with an array of warnings.
-void note_missing_python(TraceMeta& meta, std::uint32_t missing);
+void add_missing_python(TraceMeta& meta, std::uint32_t missing);
 
 }  // namespace optrace

@@ -4,7 +4,7 @@
 
 namespace optrace {
 
-void note_processor_time(TraceMeta& meta) {
+void add_processor_time(TraceMeta& meta) {
   constexpr std::uint64_t kNanosecondsPerTick = 1'000'000'000 / CLOCKS_PER_SEC;
   const std::clock_t used = std::clock();
   if (used > 0 && meta.recording)

@@ -90,6 +90,6 @@ struct TraceMeta : RecordedCall {
 };
 
 /// Adds the processor time that this process has used.
-void note_processor_time(TraceMeta& meta);
+void add_processor_time(TraceMeta& meta);
 
 }  // namespace optrace

@@ -341,7 +341,7 @@ class CubinReader {
 
   /// The value consists of an index, the parameter's number and offset (16 bits each), and a word
   /// whose upper bits are the size.
-  static void note_parameter(Bytes value, CubinFigures& kernel) {
+  static void add_parameter(Bytes value, CubinFigures& kernel) {
     constexpr std::uint64_t kNumberAt = 4;
     constexpr std::uint64_t kSizeAt = 8;
     constexpr unsigned kSizeShift = 18;
@@ -357,7 +357,7 @@ class CubinReader {
   static void kernel_attributes(Bytes bytes, CubinFigures& kernel) {
     each_attribute(bytes, [&kernel](unsigned char kind, Bytes value) {
       if (kind == kParameter) {
-        note_parameter(value, kernel);
+        add_parameter(value, kernel);
         return;
       }
       std::uint32_t threads[3] = {};

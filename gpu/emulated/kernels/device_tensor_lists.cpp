@@ -55,7 +55,7 @@ std::optional<TensorLists> layout_of(Text metadata) {
 
 /// Functors of _foreach_ ops end with the number of lists, the number of read lists and the index
 /// of the written list: F<float, 2, 2, 0>. Those of optimizers write all lists.
-void note_written(TensorLists& lists, Text functor) {
+void mark_written(TensorLists& lists, Text functor) {
   constexpr std::size_t kNumbers = 3;
   const std::vector<Text> arguments = template_arguments(functor);
   const bool one = arguments.size() > kNumbers &&
@@ -94,7 +94,7 @@ std::optional<TensorLists> tensor_lists(const std::vector<Text>& parameters) {
   if (parameters.size() < 2) return std::nullopt;
   std::optional<TensorLists> lists = layout_of(parameters[0]);
   if (!lists) return std::nullopt;
-  note_written(*lists, parameters[1]);
+  mark_written(*lists, parameters[1]);
   if (const ElementType* const type = first_type(after(parameters[1], "<")))
     lists->element = type->bytes;
   // Fused optimizers have arguments (lists, functor, ..., scale of gradients, flag for infinite

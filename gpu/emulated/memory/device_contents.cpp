@@ -73,12 +73,12 @@ std::uint64_t written_bytes() {
   return contents().written.bytes();
 }
 
-void note_block(std::uintptr_t begin, std::uintptr_t end) {
+void add_block(std::uintptr_t begin, std::uintptr_t end) {
   const std::lock_guard lock(contents_mutex);
   contents().blocks[begin] = end;
 }
 
-void note_end_of_block(std::uintptr_t begin) {
+void remove_block(std::uintptr_t begin) {
   const std::lock_guard lock(contents_mutex);
   contents().blocks.erase(begin);
 }
@@ -194,14 +194,14 @@ void library_wrote(const void* pointer) {
 
 // PyTorch's caching allocator reuses memory without calling CUDA. However, it reports each block to
 // c10::reportMemoryUsageToProfiler, which libc10_cuda imports from libc10. The definition here
-// takes precedence; it notes the block and then calls libc10's by a tail call, with the same
+// takes precedence; it records the block and then calls libc10's by a tail call, with the same
 // registers and stack.
 
 extern "C" {
 
 constexpr const char* kReport = "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE";
 
-/// Notes a block if it belongs to a CUDA device; `bytes` is negative when the block is freed.
+/// Records a block if it belongs to a CUDA device; `bytes` is negative when the block is freed.
 /// Returns libc10's own function, or null if there is none.
 __attribute__((visibility("hidden"), used)) void* optrace_device_note_block(void* pointer,
                                                                             std::int64_t bytes,
@@ -216,9 +216,9 @@ __attribute__((visibility("hidden"), used)) void* optrace_device_note_block(void
     // The previous contents belonged to another block.
     discard_contents(pointer, size);
     if (bytes > 0)
-      note_block(begin, begin + size);
+      add_block(begin, begin + size);
     else
-      note_end_of_block(begin);
+      remove_block(begin);
   }
   static void* const real = [] {
     void* const library = ::dlopen("libc10.so", RTLD_NOW | RTLD_NOLOAD);

@@ -63,7 +63,7 @@ struct PageFrames {
   std::unordered_map<std::uint64_t, std::uint64_t> thread_numbers;
 };
 
-/// Notes the lines of source that the rows need.
+/// Records the lines of source that the rows need.
 void need_excerpts(PageFrames& frames);
 
 /// Writes the columns as a JSON object, and notes the texts that they refer to. A column whose

@@ -92,7 +92,7 @@ void run(AttachOptions& options) {
   }
   if (!result.ended.empty()) write_message(result.ended);
   if (selected_ops == 0) warn_of_empty_selection(request.collector.selection);
-  note_processor_time(result.trace.meta);
+  add_processor_time(result.trace.meta);
   if (options.trace_file.empty())
     cache_trace(result.trace, options);
   else

@@ -219,7 +219,7 @@ void record_missing_parts(const RunOptions& options, ProgramResult& result,
   Trace* const trace = main_trace(result);
   if (trace == nullptr) return;
   TraceMeta& meta = trace->meta;
-  note_processor_time(meta);
+  add_processor_time(meta);
   if (!options.request.children && result.had_children) meta.untraced_children = true;
   if (const int status = exit_status_of(result); status != 0)
     meta.exit_status = static_cast<std::uint64_t>(status);

@@ -233,7 +233,7 @@ class PythonMerge {
 };
 
 // Records the callers of a call which returns into `frame`.
-void note_callers(const Frame& frame, std::uint32_t round) {
+void put_callers(const Frame& frame, std::uint32_t round) {
   const ThreadBuffer& buffer = thread_buffer();
   if (!recorded || buffer.round == kUnrecorded) return;
   PythonStack* const stack = buffer.python;
@@ -319,7 +319,7 @@ void record_callers(bool on) {
   recorded = on;
 }
 
-std::uint64_t note_callers_of_library(std::uint64_t frame_address, std::uint32_t round) {
+std::uint64_t put_callers_of_library(std::uint64_t frame_address, std::uint32_t round) {
   const std::uint64_t end = stack_end_above(frame_address);
   Frame frame = frame_of_caller(frame_address + 8, read_word(frame_address));
   for (int i = 0; i < kMaxOutside && end != 0; ++i) {
@@ -327,7 +327,7 @@ std::uint64_t note_callers_of_library(std::uint64_t frame_address, std::uint32_t
     const std::uint64_t address = address_of_frame(frame, known.rule, end);
     if (address == 0) return 0;
     if (known.kind != FrameKind::outside) {
-      note_callers(frame, round);
+      put_callers(frame, round);
       const std::uint64_t slot = address - 8;
       return slot - 1;
     }
@@ -369,10 +369,10 @@ void clear_callers() {
 
 }  // namespace optrace::agent
 
-void optrace_agent_note_callers(std::uint64_t slot, std::uint64_t frame_pointer,
-                                std::uint32_t round) {
+void optrace_agent_put_callers(std::uint64_t slot, std::uint64_t frame_pointer,
+                               std::uint32_t round) {
   using namespace optrace::agent;
-  note_callers(frame_of_caller(slot, frame_pointer), round);
+  put_callers(frame_of_caller(slot, frame_pointer), round);
 }
 
 void optrace_agent_record_python(std::uint64_t slot, std::uint64_t frame_pointer,

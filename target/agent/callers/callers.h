@@ -30,7 +30,7 @@ void clear_callers();
 /// `frame_address` is that of the function that has been told, which keeps a frame pointer. Returns
 /// an address below which all frames have ended: just below the return slot of the nearest function
 /// in a module with probes. Returns 0 if the frames up to there can't be unwound.
-std::uint64_t note_callers_of_library(std::uint64_t frame_address, std::uint32_t round);
+std::uint64_t put_callers_of_library(std::uint64_t frame_address, std::uint32_t round);
 
 /// Returns the highest return slot above `stack_pointer` of a call that has ended, or that address
 /// if there is none. The thread's last events show the calls; the slot of one that has not ended
@@ -43,6 +43,6 @@ extern "C" {
 
 /// Called by the record routine for a return address that is not known to be in a function with a
 /// probe. `slot` is the address of the return address, `frame_pointer` the caller's rbp.
-void optrace_agent_note_callers(std::uint64_t slot, std::uint64_t frame_pointer,
-                                std::uint32_t round);
+void optrace_agent_put_callers(std::uint64_t slot, std::uint64_t frame_pointer,
+                               std::uint32_t round);
 }

@@ -70,7 +70,7 @@ int list_module(dl_phdr_info* info, std::size_t, void* argument) {
   return 0;
 }
 
-int note_changes(dl_phdr_info* info, std::size_t, void* argument) {
+int read_changes(dl_phdr_info* info, std::size_t, void* argument) {
   Listing& now = *static_cast<Listing*>(argument);
   now.added = info->dlpi_adds;
   now.removed = info->dlpi_subs;
@@ -79,7 +79,7 @@ int note_changes(dl_phdr_info* info, std::size_t, void* argument) {
 
 bool is_current(const Listing& listing) {
   Listing now;
-  dl_iterate_phdr(note_changes, &now);
+  dl_iterate_phdr(read_changes, &now);
   return now.added == listing.added && now.removed == listing.removed;
 }
 

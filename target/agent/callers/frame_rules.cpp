@@ -217,7 +217,7 @@ bool find_frame_rule(std::uint64_t address, FrameRule& rule) {
     __atomic_store_n(&outdated, true, __ATOMIC_RELAXED);
     if (!optrace_agent_look_up_module(address, &loaded) || !is_there(loaded)) return false;
     module = &loaded;
-    note_met_module();
+    record_met_module();
   }
   const std::uint64_t at = find_entry(*module, address);
   if (at == 0 || at < module->first || at >= module->last) return true;

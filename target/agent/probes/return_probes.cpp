@@ -66,7 +66,7 @@ void store(std::uint32_t& value, std::uint32_t to) {
   __atomic_store_n(&value, to, __ATOMIC_RELAXED);
 }
 
-// Notes a return slot. Returns true if the probe has not been hit with it, and may record again.
+// Records a return slot. Returns true if the probe has not been hit with it, and may record again.
 bool is_new_slot(Hits& hits, std::uint32_t slot) {
   for (std::uint32_t& known : hits.slots) {
     if (load(known) == slot) return false;

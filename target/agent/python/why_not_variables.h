@@ -14,7 +14,7 @@ namespace optrace::agent {
 extern constinit bool
     any_why_not_variables;  // NOLINT(bugprone-dynamic-static-initializers): constinit.
 
-/// Notes the variables of a Python function. `name` is its qualified name.
+/// Records the variables of a Python function. `name` is its qualified name.
 void find_why_not_variables(const PythonInterface& python, void* code, const char* name,
                             std::uint64_t name_size);
 

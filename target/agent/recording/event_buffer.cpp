@@ -191,7 +191,7 @@ asm(R"(
   pushq %rsi
   movq %rbp, %rsi
   movl %ecx, %edx
-  optrace_call optrace_agent_note_callers
+  optrace_call optrace_agent_put_callers
   popq %rsi
   jmp .Lcallers_noted_\name
   .endif

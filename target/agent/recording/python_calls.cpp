@@ -65,7 +65,7 @@ void begin_round_of(PythonStack& stack, std::uint32_t round) {
   __atomic_store_n(&stack.owner, own_thread(), __ATOMIC_RELAXED);
 }
 
-void note_ran(PythonStack& stack, const PythonCall& call) {
+void set_ran(PythonStack& stack, const PythonCall& call) {
   const std::uint64_t at = thread_buffer().cursor;
   if (stack.ran_before != at || stack.ran < call.hook) {
     stack.ran = call.hook;
@@ -130,7 +130,7 @@ bool end_python_call(std::uint32_t round, const void* object, std::uint64_t hook
     put_event(round, call.builtin ? recording::kBuiltinReturn : recording::kPythonReturn, 0, hook,
               call.function, ticks());
   } else {
-    note_ran(*stack, call);
+    set_ran(*stack, call);
   }
   return true;
 }

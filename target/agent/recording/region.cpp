@@ -112,7 +112,7 @@ Region* current_region() {
   return __atomic_load_n(&current, __ATOMIC_SEQ_CST);
 }
 
-void note_met_module() {
+void record_met_module() {
   const Region* const region = current_region();
   if (region != nullptr) __atomic_fetch_add(&region->header->modules_met, 1, __ATOMIC_RELEASE);
 }

@@ -45,8 +45,8 @@ inline recording::Event* events_of(recording::ChunkHeader* header) {
 /// Returns the region that recordings are written to, or null before the first one.
 Region* current_region();
 
-/// Notes that the next event may refer to a module that was loaded since put_new_modules().
-void note_met_module();
+/// Records that the next event may refer to a module that was loaded since put_new_modules().
+void record_met_module();
 
 /// Makes the file at least `bytes` long, creates a region in its first `bytes` and makes it the
 /// current one. Returns 0 or -errno.

@@ -383,8 +383,8 @@ extern "C" __attribute__((visibility("hidden"), used)) void* optrace_ops_blas_ca
   if (!record.only_asks_for_a_size()) {
     Fingerprint fingerprint;
     record.add_to(fingerprint);
-    note_library_call(fingerprint, reinterpret_cast<std::uint64_t>(stack) - sizeof(std::uint64_t),
-                      [&](JsonText& json) { record.write(json); });
+    record_library_call(fingerprint, reinterpret_cast<std::uint64_t>(stack) - sizeof(std::uint64_t),
+                        [&](JsonText& json) { record.write(json); });
   }
   return __atomic_load_n(&originals[number], __ATOMIC_ACQUIRE);
 }

@@ -21,7 +21,7 @@ void leave_library_calls();
 /// Records a call of the function that called the library. Calls with equal fingerprints share a
 /// record. The frames of the callees lie below the address `stack_pointer`. `write` adds the
 /// record's keys and values. Does nothing while nothing is recorded. Does not throw.
-void note_library_call(const Fingerprint& fingerprint, std::uint64_t stack_pointer,
-                       const std::function<void(JsonText&)>& write);
+void record_library_call(const Fingerprint& fingerprint, std::uint64_t stack_pointer,
+                         const std::function<void(JsonText&)>& write);
 
 }  // namespace optrace_ops

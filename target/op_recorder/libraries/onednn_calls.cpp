@@ -169,8 +169,8 @@ void note(const Line& line, const std::string& text, std::uint64_t stack_pointer
   Fingerprint fingerprint;
   fingerprint.add('D');
   fingerprint.add(text.data(), text.rfind(','));  // Excludes the time.
-  note_library_call(fingerprint, stack_pointer,
-                    [&](JsonText& json) { write_primitive(json, text, line.exec); });
+  record_library_call(fingerprint, stack_pointer,
+                      [&](JsonText& json) { write_primitive(json, text, line.exec); });
 }
 
 void keep_header(const std::string& text) {

@@ -80,7 +80,7 @@ class Journal final : public VariableVisitor {
         if (!scope.function.empty())
           for (const auto& [name, variable] : scope.variables) put_unbound(scope, name);
       put_found();
-      note_ended("at_end", 0);
+      record_ended("at_end", 0);
       keep_chunk();
     }
     reset();
@@ -104,7 +104,7 @@ class Journal final : public VariableVisitor {
     if (thread.call == 0) {
       {
         const Locked lock(*this);
-        note_ended("before", calls_ + 1);
+        record_ended("before", calls_ + 1);
       }
       ++thread.look;
       looking = &thread;
@@ -181,10 +181,10 @@ class Journal final : public VariableVisitor {
     const Locked lock(*this);
     if (!is_on()) return;
     put(entry);
-    if (call.outer.call == 0) note_ended("during", call.number);
+    if (call.outer.call == 0) record_ended("during", call.number);
   }
 
-  void note_saved(const c10::TensorImpl& tensor) {
+  void record_saved(const c10::TensorImpl& tensor) {
     const std::uint32_t paused = agent.pause_thread();
     {
       const Locked lock(*this);
@@ -417,16 +417,16 @@ class Journal final : public VariableVisitor {
     // A peak must not contain storages that have ended meanwhile.
     if (storages_.live_bytes() > peak_bytes_) {
       if (call.number != 0)
-        note_ended("during", call.number);
+        record_ended("during", call.number);
       else
-        note_ended("before", calls_ + 1);
+        record_ended("before", calls_ + 1);
       peak_bytes_ = std::max(peak_bytes_, storages_.live_bytes());
     }
     put(entry);
     return known.number;
   }
 
-  void note_ended(const char* when, std::uint32_t call) {
+  void record_ended(const char* when, std::uint32_t call) {
     storages_.take_ended(dropped_.storages, [&](std::uint32_t number) {
       JsonText entry;
       entry.open('{');
@@ -522,11 +522,11 @@ void add_result(JournalCall& call, const c10::TensorImpl& tensor, const char* re
   Journal::get().add_result(call, tensor, relation, of);
 }
 
-void note_saved(const c10::TensorImpl& tensor) {
+void record_saved(const c10::TensorImpl& tensor) {
   if (!is_on() || innermost == 0) return;
   const int number = errno;
   try {
-    Journal::get().note_saved(tensor);
+    Journal::get().record_saved(tensor);
   } catch (...) {  // NOLINT(bugprone-empty-catch): out of memory, or an unexpected PyTorch.
   }
   errno = number;

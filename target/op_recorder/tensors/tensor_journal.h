@@ -66,8 +66,8 @@ void add_argument(JournalCall& call, const char* name, bool written, const c10::
 void add_result(JournalCall& call, const c10::TensorImpl& tensor, const char* relation,
                 const char* of);
 
-/// Notes that autograd saves a tensor in the innermost call of the thread.
-void note_saved(const c10::TensorImpl& tensor);
+/// Records that autograd saves a tensor in the innermost call of the thread.
+void record_saved(const c10::TensorImpl& tensor);
 
 /// Drops the weak references to tensors. The tensors are other ones from then on.
 void drop_tensors();

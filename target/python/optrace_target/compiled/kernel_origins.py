@@ -52,8 +52,8 @@ class KernelOrigins:
         self._latest.graph = _Graph()  # There is one if the generation of another graph failed.
         if self._originals:
             return
-        notes = {"define_kernel": self._note_kernel, "codegen": self._note_schedule,
-                 "__call__": self._note_reason}
+        notes = {"define_kernel": self._record_kernel, "codegen": self._record_schedule,
+                 "__call__": self._record_reason}
         for module, name, method in _METHODS:
             owner = getattr(importlib.import_module(module), name, None)
             original = vars(owner or object).get(method)
@@ -93,11 +93,11 @@ class KernelOrigins:
     def _graph(self):
         return self._latest.__dict__.setdefault("graph", _Graph())
 
-    def _note_kernel(self, name, scheduling, source, nodes, *arguments, **options):
+    def _record_kernel(self, name, scheduling, source, nodes, *arguments, **options):
         if not isinstance(name, str):
             return
         graph = self._graph()
-        graph.schedule.note_kernel(name, nodes)
+        graph.schedule.record_kernel(name, nodes)
         kernels = graph.kernels
         if name in kernels or len(kernels) < _MOST_KERNELS:
             known = kernels.setdefault(name, [])
@@ -106,11 +106,11 @@ class KernelOrigins:
             self._left -= len(more)
             known += more
 
-    def _note_schedule(self, result, scheduler):
-        self._graph().schedule.note_nodes(scheduler.nodes)
+    def _record_schedule(self, result, scheduler):
+        self._graph().schedule.record_nodes(scheduler.nodes)
 
-    def _note_reason(self, result, pair, reason, *arguments):
-        self._graph().schedule.note_reason(pair, reason, arguments)
+    def _record_reason(self, result, pair, reason, *arguments):
+        self._graph().schedule.record_reason(pair, reason, arguments)
 
 
 def _noting(original, note):

@@ -19,17 +19,17 @@ class Schedule:
         self._nodes = []
         self.not_fused = []  # Known after end().
 
-    def note_kernel(self, name, nodes):
+    def record_kernel(self, name, nodes):
         """The nodes of a schedule have become a kernel."""
         for node in nodes:
             for op in _ops(node):
                 self._kernels[op] = name
 
-    def note_nodes(self, nodes):
+    def record_nodes(self, nodes):
         """These are the nodes after all fusions."""
         self._nodes += [_Node(node) for node in nodes]
 
-    def note_reason(self, pair, reason, arguments):
+    def record_reason(self, pair, reason, arguments):
         """`pair` is Inductor's object for two nodes that it does not fuse."""
         names = tuple(getattr(pair, "name%d" % i, None) or getattr(pair, "node%d" % i).get_name()
                       for i in (1, 2))

@@ -36,14 +36,14 @@ class TritonKernels:
         self._original = None  # The replaced method.
         self._tried = {}  # Configurations, by the file and name of an Inductor kernel.
         self._templates = []  # The configurations of each choice among templates.
-        self._selector = None  # It calls _note_templates().
+        self._selector = None  # It calls _record_templates().
         self._not_described = 0
 
     def watch(self):
         """Replaces the method if it is not replaced yet and Inductor has loaded its module, and
         listens to choices among Inductor's templates."""
         if self._selector is None and _imported(_SELECTION, "add_feedback_saver") is not None:
-            sys.modules[_SELECTION].add_feedback_saver(self._note_templates)
+            sys.modules[_SELECTION].add_feedback_saver(self._record_templates)
             self._selector = _imported(_SELECTION, "_ALGORITHM_SELECTOR_CACHE")
         autotuner = _imported(_INDUCTOR, "CachingAutotuner")
         original = vars(autotuner or object).get(_METHOD)
@@ -54,8 +54,8 @@ class TritonKernels:
     def remove(self):
         """Restores the method. Leaves one that others have replaced since, as it calls this one."""
         listeners = getattr(self._selector, "feedback_saver_fns", [])
-        if self._note_templates in listeners:
-            listeners.remove(self._note_templates)
+        if self._record_templates in listeners:
+            listeners.remove(self._record_templates)
         self._selector = None
         autotuner = _imported(_INDUCTOR, "CachingAutotuner")
         if self._original is not None and getattr(
@@ -72,7 +72,7 @@ class TritonKernels:
 
         return autotune_to_one_config
 
-    def _note_templates(self, times, *_):
+    def _record_templates(self, times, *_):
         """Called with the choices among templates and libraries for a graph's node, and the times
         that Inductor measured."""
         tried = self._all(_of_template, [choice for choice in times

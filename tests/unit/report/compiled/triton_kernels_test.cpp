@@ -8,9 +8,9 @@
 #include "tests/unit/report/frame_details.h"
 #include "tracer/trace/trace_meta_json.h"
 
+using optrace::add_triton_kernels;
 using optrace::Frame;
 using optrace::Layer;
-using optrace::note_triton_kernels;
 using optrace::Report;
 using optrace::trace_meta_of;
 using optrace::TritonKernel;
@@ -59,7 +59,7 @@ Frame python(const char* name, const char* file, Frame child) {
 Frame noted(Frame root) {
   Report report;
   report.roots.push_back(std::move(root));
-  note_triton_kernels(report, kernels());
+  add_triton_kernels(report, kernels());
   Frame frame = std::move(report.roots.front());
   while (!frame.children.empty()) {
     Frame child = std::move(frame.children.front());

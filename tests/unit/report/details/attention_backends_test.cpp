@@ -7,9 +7,9 @@
 #include "tests/unit/report/frame_details.h"
 #include "tracer/trace/trace_meta_json.h"
 
+using optrace::add_attention_backends;
 using optrace::attention_lines;
 using optrace::Frame;
-using optrace::note_attention_backends;
 using optrace::Report;
 using Json = nlohmann::json;
 
@@ -28,7 +28,7 @@ std::vector<std::string> lines(const Json& meta, const Json& query, const Json& 
            {"arguments", {described_tensor("query", query), described_tensor("key", key)}}});
   Report report;
   report.roots.push_back(std::move(frame));
-  note_attention_backends(report, optrace::trace_meta_of(meta), nullptr);
+  add_attention_backends(report, optrace::trace_meta_of(meta), nullptr);
   return attention_lines(report.roots.front().detail->dispatch->attention_backends);
 }
 
