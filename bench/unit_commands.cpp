@@ -33,7 +33,7 @@ void write_commands(const char* source, const char* python_path,
   for (const auto& unit : units) {
     std::vector<std::string> arguments = {"clang++"};
     for (auto& argument :
-         compiler_arguments(unit.group, tree, generated, python, data_folder() / "stand_ins"))
+         compiler_arguments(unit.group, tree, generated, python, data_folder() / "stub_headers"))
       arguments.push_back(std::move(argument));
     arguments.insert(arguments.end(), {"-c", unit.path.string()});
     commands.push_back({{"directory", folder.string()},

@@ -30,7 +30,7 @@ done
 # builds no dry run.
 cp "$build/lib/optrace/liboptrace_agent.so" "$pack/build/lib/optrace/"
 cp -rL "$build/share/optrace" "$pack/build/share/optrace"
-rm -rf "$pack"/build/share/optrace/{catalogue,clang,stand_ins}
+rm -rf "$pack"/build/share/optrace/{catalogue,clang,stub_headers}
 cp -r tests/cuda_workloads "$pack/tests/"
 find "$pack" -name __pycache__ -prune -exec rm -rf {} +
 tar -C "$folder" --owner=0 --group=0 -cf - optrace-gpu | xz -T0 -6 > "$folder/out"

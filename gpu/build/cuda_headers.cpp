@@ -97,7 +97,7 @@ std::vector<std::string> HeaderFolders::arguments(
   for (const auto& folder : system_)
     if (used.contains(folder)) add("-idirafter", folder);
   result.emplace_back("-idirafter");
-  result.push_back((data_folder() / "emulated_device/gpu/emulated/stand_ins").string());
+  result.push_back((data_folder() / "emulated_device/gpu/emulated/stub_headers").string());
   return result;
 }
 

@@ -41,7 +41,7 @@ class HeaderFolders {
       const std::vector<const DeviceFamily*>& families) const;
 
   /// Returns the compiler's arguments if the headers of the families lie in `used`: the wheels'
-  /// folders, before all others, the system's folders that are in `used`, and the stand-ins for
+  /// folders, before all others, the system's folders that are in `used`, and the stub headers for
   /// headers that no wheel has.
   std::vector<std::string> arguments(const std::set<std::filesystem::path>& used) const;
 

@@ -131,7 +131,7 @@ UnitsToParse units_of(const Project& project, const PythonInstallation& python) 
     const bool is_cuda = source.extension() == ".cu";
     auto arguments =
         compiler_arguments(is_cuda ? UnitGroup::cuda : UnitGroup::csrc, tree,
-                           project.folder / "build", python, data_folder() / "stand_ins");
+                           project.folder / "build", python, data_folder() / "stub_headers");
     arguments.push_back("-DTORCH_EXTENSION_NAME=" + project.name);
     for (const char* folder : {"include", "csrc", "src"})
       arguments.insert(arguments.end(), {"-I", (project.folder / folder).string()});

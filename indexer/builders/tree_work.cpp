@@ -127,7 +127,7 @@ UnitsToParse TreeWork::units_to_parse(const std::vector<SourceUnit>& sources) co
         wanted.units.push_back({source.path, source.name, wanted.groups.size()});
     wanted.groups.push_back(
         {group_name(group),
-         compiler_arguments(group, tree_, generated(), python_, data_folder() / "stand_ins"),
+         compiler_arguments(group, tree_, generated(), python_, data_folder() / "stub_headers"),
          precompiled_text(group)});
   }
   const auto include = python_.torch_folder / "include";

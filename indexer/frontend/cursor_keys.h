@@ -17,7 +17,7 @@ std::string key_of(CXCursor function);
 std::string type_key_of(CXCursor type);
 
 /// Returns true for functions that no report shows: those of the C++ standard library and of
-/// stand_ins/.
+/// stub_headers/.
 bool is_left_out(std::string_view symbol);
 
 /// The parameters of a lambda: the letters for lambda_key, and the types to distinguish signatures.

@@ -115,7 +115,7 @@ std::vector<SourceUnit> list_units(const std::filesystem::path& folder) {
 std::vector<std::string> compiler_arguments(UnitGroup group, const SourceTree& tree,
                                             const std::filesystem::path& generated,
                                             const PythonInstallation& python,
-                                            const std::filesystem::path& stand_ins) {
+                                            const std::filesystem::path& stub_headers) {
   std::vector<std::string> arguments;
   if (group == UnitGroup::cuda) {
     arguments = {"-x",
@@ -124,7 +124,7 @@ std::vector<std::string> compiler_arguments(UnitGroup group, const SourceTree& t
                  "-nocudainc",
                  "-nocudalib",
                  "-include",
-                 (stand_ins / "cuda/language.h").string()};
+                 (stub_headers / "cuda/language.h").string()};
   } else {
     arguments = {"-x", "c++"};
   }
@@ -156,7 +156,7 @@ std::vector<std::string> compiler_arguments(UnitGroup group, const SourceTree& t
   include("-I", tree.folder / "third_party/miniz-3.0.2");
   include("-I", generated);
   include("-I", generated / "build/aten/src");
-  include("-isystem", stand_ins / "include");
+  include("-isystem", stub_headers / "include");
   include("-isystem", python.torch_folder / "include");
   include("-isystem", python.torch_folder / "include/torch/csrc/api/include");
   for (const auto& folder : python.include_folders) include("-isystem", folder);

@@ -34,12 +34,12 @@ struct SourceUnit {
 /// the Linux x86-64 wheels, sorted by name.
 std::vector<SourceUnit> list_units(const std::filesystem::path& folder);
 
-/// Returns the compiler arguments for the units of a group. `stand_ins` is the folder of
+/// Returns the compiler arguments for the units of a group. `stub_headers` is the folder of
 /// substitutes for the headers that no wheel contains.
 std::vector<std::string> compiler_arguments(UnitGroup group, const SourceTree& tree,
                                             const std::filesystem::path& generated,
                                             const PythonInstallation& python,
-                                            const std::filesystem::path& stand_ins);
+                                            const std::filesystem::path& stub_headers);
 
 /// Returns the includes of a group's precompiled header, as C++ text: headers that many units of
 /// the group include, and headers that few include but that take long to parse. A header that is

@@ -123,7 +123,7 @@ WheelHeaders read_wheel_headers(const PythonInstallation& python, const WorkFold
     wanted.units.push_back({file, fmt::format("headers of {}", unit.name), wanted.groups.size()});
     wanted.groups.push_back(
         {unit.name,
-         compiler_arguments(unit.arguments, tree, nowhere, python, data_folder() / "stand_ins"),
+         compiler_arguments(unit.arguments, tree, nowhere, python, data_folder() / "stub_headers"),
          ""});
   }
   FileHashes hashes;

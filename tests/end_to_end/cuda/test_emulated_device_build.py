@@ -147,6 +147,6 @@ int first = NV_IF_ELSE_TARGET(NV_PROVIDES_SM_90, (1), (2));
 int second = NV_IF_ELSE_TARGET(NV_IS_DEVICE, 3 + f(1), NV_IF_ELSE_TARGET(NV_IS_HOST, (4), (5)));
 """)
     result = run_program(["g++", "-E", "-P", "-I",
-                          repository / "gpu/emulated/stand_ins", source])
+                          repository / "gpu/emulated/stub_headers", source])
     assert result.returncode == 0, result.stderr
     assert result.stdout.split() == ["int", "first", "=", "2;", "int", "second", "=", "4;"]

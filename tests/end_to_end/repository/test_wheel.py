@@ -163,8 +163,8 @@ def test_what_a_program_loads_shows_it_only_our_own_symbols(run_program, wheels,
 def test_the_wheels_have_the_headers_that_replace_missing_ones(repository, wheels):
     folder = repository / "gpu/emulated"
     wanted = {str(path.relative_to(folder))
-              for path in (folder / "stand_ins").rglob("*") if path.is_file()}
-    assert "stand_ins/nv/target" in wanted
+              for path in (folder / "stub_headers").rglob("*") if path.is_file()}
+    assert "stub_headers/nv/target" in wanted
     for path in wheels.values():
         with zipfile.ZipFile(path) as archive:
             names = {name.partition("/gpu/emulated/")[2] for name in archive.namelist()}

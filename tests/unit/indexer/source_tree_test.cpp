@@ -135,7 +135,7 @@ TEST_CASE("source tree: units are compiled with the wheel's string ABI, CUDA's a
   for (const bool new_abi : {false, true}) {
     python.new_string_abi = new_abi;
     for (const auto group : kUnitGroups) {
-      const auto arguments = compiler_arguments(group, tree, "/generated", python, "/stand_ins");
+      const auto arguments = compiler_arguments(group, tree, "/generated", python, "/stub_headers");
       CHECK(has(arguments, new_abi ? "-D_GLIBCXX_USE_CXX11_ABI=1" : "-D_GLIBCXX_USE_CXX11_ABI=0"));
       CHECK(has(arguments, "--cuda-host-only") == (group == UnitGroup::cuda));
       // The tree's own headers come before the wheel's copies of them.
