@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "report/model/detail.h"
-#include "report/tensors/tensor_journal.h"
+#include "report/tensors/tensor_log.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "report/tensors/tensor_journal.h"
+#include "report/tensors/tensor_log.h"
 
 namespace optrace {
 

@@ -7,7 +7,7 @@
 #include "platform/text/json_fields.h"
 #include "platform/text/json_reader.h"
 #include "report/json/read_detail_json.h"
-#include "report/tensors/tensor_journal.h"
+#include "report/tensors/tensor_log.h"
 
 namespace optrace {
 namespace {

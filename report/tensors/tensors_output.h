@@ -7,7 +7,7 @@
 
 #include "present/terminal_text.h"
 #include "report/tensors/tensor_history.h"
-#include "report/tensors/tensor_journal.h"
+#include "report/tensors/tensor_log.h"
 
 namespace optrace {
 

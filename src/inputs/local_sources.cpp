@@ -7,7 +7,7 @@
 #include "indexer/sources/source_tree.h"
 #include "indexer/sources/work_folder.h"
 #include "platform/error.h"
-#include "tracer/connection/kept_generated_code.h"
+#include "tracer/connection/generated_code_cache.h"
 
 namespace optrace {
 namespace {

@@ -6,7 +6,7 @@
 #include <system_error>
 
 #include "src/inputs/local_sources.h"
-#include "tracer/connection/kept_generated_code.h"
+#include "tracer/connection/generated_code_cache.h"
 
 namespace optrace {
 namespace {

@@ -31,7 +31,7 @@ constexpr std::array kOpAgentSources = {
     "libraries/blas_calls.cpp",
     "libraries/onednn_calls.cpp",
     "tensors/tensor_facts.cpp",
-    "tensors/tensor_journal.cpp",
+    "tensors/tensor_log.cpp",
     "tensors/python_variables.cpp",
     "tensors/saved_variables.cpp",
     "tensors/tensor_swaps.cpp",

@@ -22,7 +22,7 @@
 #include "target/op_recorder/libraries/library_calls.h"
 #include "target/op_recorder/results.h"
 #include "target/op_recorder/running_op.h"
-#include "target/op_recorder/tensors/tensor_journal.h"
+#include "target/op_recorder/tensors/tensor_log.h"
 #include "target/op_recorder/thread_cache.h"
 #include "target/op_recorder/thread_state.h"
 #include "target/recorder/agent_functions.h"

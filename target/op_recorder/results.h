@@ -9,7 +9,7 @@
 
 #include "target/op_recorder/running_op.h"
 #include "target/op_recorder/tensors/tensor_facts.h"
-#include "target/op_recorder/tensors/tensor_journal.h"
+#include "target/op_recorder/tensors/tensor_log.h"
 #include "target/op_recorder/values.h"
 #include "target/recorder/fingerprint.h"
 #include "target/recorder/json_fingerprint.h"

@@ -11,7 +11,7 @@
 
 #include "target/op_recorder/callees.h"
 #include "target/op_recorder/tensors/tensor_facts.h"
-#include "target/op_recorder/tensors/tensor_journal.h"
+#include "target/op_recorder/tensors/tensor_log.h"
 
 namespace optrace_ops {
 

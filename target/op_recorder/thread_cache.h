@@ -7,7 +7,7 @@
 
 #include "target/op_recorder/callees.h"
 #include "target/op_recorder/repeated_calls.h"
-#include "target/op_recorder/tensors/tensor_journal.h"
+#include "target/op_recorder/tensors/tensor_log.h"
 #include "target/recorder/fingerprint.h"
 #include "target/recorder/json_text.h"
 #include "target/recorder/record_store.h"

@@ -10,7 +10,7 @@
 #include "platform/error.h"
 #include "platform/files/installation.h"
 #include "platform/text/json_fields.h"
-#include "tracer/connection/kept_generated_code.h"
+#include "tracer/connection/generated_code_cache.h"
 #include "tracer/connection/protocol.h"
 #include "tracer/connection/target_description.h"
 #include "tracer/trace/trace_meta_json.h"

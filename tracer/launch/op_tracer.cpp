@@ -27,7 +27,7 @@
 #include "platform/process/child_process.h"
 #include "platform/process/interrupt.h"
 #include "tracer/collect/collector.h"
-#include "tracer/connection/kept_generated_code.h"
+#include "tracer/connection/generated_code_cache.h"
 #include "tracer/connection/program_socket.h"
 #include "tracer/connection/protocol.h"
 #include "tracer/connection/sealed_copy.h"

@@ -19,7 +19,7 @@
 #include "report/merge/timeline.h"
 #include "report/merge/trace_index.h"
 #include "report/model/shortfalls.h"
-#include "report/tensors/tensor_journal.h"
+#include "report/tensors/tensor_log.h"
 #include "src/commands/command.h"
 #include "src/commands/reports/job_traces.h"
 #include "src/inputs/local_sources.h"

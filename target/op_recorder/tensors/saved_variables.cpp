@@ -5,7 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "target/op_recorder/tensors/tensor_journal.h"
+#include "target/op_recorder/tensors/tensor_log.h"
 #include "target/recorder/agent_functions.h"
 
 namespace optrace_ops {

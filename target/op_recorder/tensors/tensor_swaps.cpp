@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "target/op_recorder/tensors/python_functions.h"
-#include "target/op_recorder/tensors/tensor_journal.h"
+#include "target/op_recorder/tensors/tensor_log.h"
 
 namespace optrace_ops {
 namespace {

@@ -1,4 +1,4 @@
-#include "tracer/connection/kept_generated_code.h"
+#include "tracer/connection/generated_code_cache.h"
 
 #include <filesystem>
 #include <fstream>
@@ -31,7 +31,7 @@ std::size_t files_in(const std::filesystem::path& folder) {
 
 }  // namespace
 
-TEST_CASE("what was fused is kept for the same code of the same lines", "[kept_generated_code]") {
+TEST_CASE("what was fused is kept for the same code of the same lines", "[generated_code_cache]") {
   const PrivateFolder folder;
   const Json origins = {{{"op", "aten::add.Tensor"}, {"file", "/x.py"}, {"line", 3}}};
   Json first = generated_file("cabc.py", 3, origins);
@@ -53,7 +53,7 @@ TEST_CASE("what was fused is kept for the same code of the same lines", "[kept_g
 }
 
 TEST_CASE("a model whose package was removed has the kernels that were kept",
-          "[kept_generated_code]") {
+          "[generated_code_cache]") {
   const PrivateFolder folder;
   const Json kernel = {{"name", "cpp_fused_add_0"},
                        {"source", {{"file", "/cache/cabd.kernel.cpp"}, {"line", 4}}},
@@ -69,7 +69,7 @@ TEST_CASE("a model whose package was removed has the kernels that were kept",
   CHECK(removed[0]["kernels"] == Json::array({kernel}));
 }
 
-TEST_CASE("hostile generated files keep nothing and read nothing", "[kept_generated_code]") {
+TEST_CASE("hostile generated files keep nothing and read nothing", "[generated_code_cache]") {
   const PrivateFolder folder;
   const Json origins = {{{"op", "aten::relu"}}};
   for (const char* const name :
@@ -95,7 +95,7 @@ TEST_CASE("hostile generated files keep nothing and read nothing", "[kept_genera
   complete_kernel_origins(generated, folder.path() / "missing");
 }
 
-TEST_CASE("generated files are copied once", "[kept_generated_code]") {
+TEST_CASE("generated files are copied once", "[generated_code_cache]") {
   const PrivateFolder cache, folder;
   const auto write = [&](const char* name, const char* text) {
     std::ofstream(cache.path() / name) << text;

@@ -1,4 +1,4 @@
-#include "tracer/connection/kept_generated_code.h"
+#include "tracer/connection/generated_code_cache.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "target/op_recorder/tensors/tensor_journal.h"
+#include "target/op_recorder/tensors/tensor_log.h"
 
 #include <algorithm>
 #include <atomic>

@@ -1,4 +1,4 @@
-#include "report/tensors/tensor_journal.h"
+#include "report/tensors/tensor_log.h"
 
 #include <algorithm>
 #include <array>
