@@ -1,4 +1,4 @@
-"""Measures the journal of tensors: steps of a small model under `optrace run --tensors`, against
+"""Measures the log of tensors: steps of a small model under `optrace run --tensors`, against
 those under `optrace run`, those of the program alone, and those under torch.profiler with shapes,
 memory and stacks. The program times its own steps.
 

@@ -349,7 +349,7 @@ class DatabaseWriter {
                   text_if_any(name_of(place.relation)), text_if_any(place.of)});
   }
 
-  // Adds what the journal of tensors tells about a call.
+  // Adds what the log of tensors tells about a call.
   void add_stored_tensors(std::int64_t frame_id, const StoredTensors& tensors) {
     add_stored_tensors(frame_id, "argument", tensors.arguments);
     add_stored_tensors(frame_id, "result", tensors.results);

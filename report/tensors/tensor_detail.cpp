@@ -22,25 +22,23 @@ std::string tensor_line(const StoredTensor& tensor) {
 
 }  // namespace
 
-TensorDetails::TensorDetails(const Trace& trace) : journal_(read_tensor_journal(trace)) {
-  if (!journal_) return;
-  for (std::size_t i = 0; i < journal_->calls.size(); ++i)
-    if (const std::uint32_t record = journal_->calls[i].record; record != 0)
-      first_.emplace(record, i);
+TensorDetails::TensorDetails(const Trace& trace) : log_(read_tensor_log(trace)) {
+  if (!log_) return;
+  for (std::size_t i = 0; i < log_->calls.size(); ++i)
+    if (const std::uint32_t record = log_->calls[i].record; record != 0) first_.emplace(record, i);
 }
 
 std::optional<StoredTensors> TensorDetails::of(std::uint32_t record) const {
   const auto found = first_.find(record);
-  if (!journal_ || found == first_.end()) return std::nullopt;
-  const JournalCall& call = journal_->calls[found->second];
+  if (!log_ || found == first_.end()) return std::nullopt;
+  const LoggedCall& call = log_->calls[found->second];
   if (call.arguments.empty() && call.results.empty()) return std::nullopt;
   StoredTensors tensors{call.arguments, call.results, {}};
   for (StoredTensor& result : tensors.results)
     if (result.relation == ResultRelation::fresh)
-      if (const auto storage = journal_->storages.find(result.storage);
-          storage != journal_->storages.end())
+      if (const auto storage = log_->storages.find(result.storage); storage != log_->storages.end())
         result.new_bytes = storage->second.bytes;
-  for (TensorCopy& copy : copies_of(*journal_, call))
+  for (TensorCopy& copy : copies_of(*log_, call))
     tensors.copies.push_back({copy.from, copy.to, std::move(copy.reason)});
   return tensors;
 }

@@ -12,17 +12,17 @@
 
 namespace optrace {
 
-/// What a trace's journal of tensors tells about the calls of ops in its tree.
+/// What a trace's log of tensors tells about the calls of ops in its tree.
 class TensorDetails {
  public:
   explicit TensorDetails(const Trace& trace);
 
   /// Returns where the tensors of the first call with this op record are; nothing if the trace has
-  /// no journal or the call is not in it.
+  /// no log or the call is not in it.
   std::optional<StoredTensors> of(std::uint32_t record) const;
 
  private:
-  std::optional<TensorJournal> journal_;
+  std::optional<TensorLog> log_;
   std::unordered_map<std::uint32_t, std::size_t> first_;  // Indexes of calls, by record.
 };
 

@@ -47,35 +47,35 @@ bool copies_first(std::string_view name) {
 
 }  // namespace
 
-const JournalCall* TensorJournal::call(std::uint64_t number) const {
+const LoggedCall* TensorLog::call(std::uint64_t number) const {
   const auto found = places.find(number);
   return found == places.end() ? nullptr : &calls[found->second];
 }
 
-std::string TensorJournal::node_made_by(const JournalCall& call) const {
+std::string TensorLog::node_made_by(const LoggedCall& call) const {
   const auto found = call.node ? nodes.find(*call.node) : nodes.end();
   return found == nodes.end() ? std::string() : found->second;
 }
 
-const JournalCall* TensorJournal::outermost(std::uint64_t number) const {
-  const JournalCall* found = call(number);
+const LoggedCall* TensorLog::outermost(std::uint64_t number) const {
+  const LoggedCall* found = call(number);
   while (found != nullptr && found->outer != 0) {
-    const JournalCall* const outer = call(found->outer);
+    const LoggedCall* const outer = call(found->outer);
     if (outer == nullptr) break;
     found = outer;
   }
   return found;
 }
 
-std::vector<const JournalCall*> TensorJournal::inside(std::uint64_t number) const {
-  std::vector<const JournalCall*> found;
+std::vector<const LoggedCall*> TensorLog::inside(std::uint64_t number) const {
+  std::vector<const LoggedCall*> found;
   for (auto [at, end] = inner.equal_range(number); at != end; ++at)
     found.push_back(&calls[at->second]);
-  std::ranges::sort(found, {}, &JournalCall::number);
+  std::ranges::sort(found, {}, &LoggedCall::number);
   return found;
 }
 
-std::vector<TensorCopy> copies_of(const TensorJournal& journal, const JournalCall& call) {
+std::vector<TensorCopy> copies_of(const TensorLog& log, const LoggedCall& call) {
   const auto copy = [&](const StoredTensor& from, const StoredTensor& to) {
     return from.storage == 0 || to.storage == 0 || from.storage == to.storage
                ? std::vector<TensorCopy>()
@@ -85,7 +85,7 @@ std::vector<TensorCopy> copies_of(const TensorJournal& journal, const JournalCal
   if (call.arguments.size() >= 2 && copies_second(call.name))
     return copy(call.arguments[1], call.arguments[0]);
   if (!call.arguments.empty() && call.results.size() == 1 && copies_first(call.name) &&
-      call.results[0].relation == ResultRelation::fresh && !journal.inner.contains(call.number))
+      call.results[0].relation == ResultRelation::fresh && !log.inner.contains(call.number))
     return copy(call.arguments[0], call.results[0]);
   return {};
 }

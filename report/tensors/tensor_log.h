@@ -21,7 +21,7 @@ struct ProgramLine {
 };
 
 /// A call of an op, or an autograd node that ran.
-struct JournalCall {
+struct LoggedCall {
   std::uint64_t number = 0;
   std::uint64_t outer = 0;   ///< Number of the call that it was made in; 0: none.
   std::uint32_t record = 0;  ///< Its op record; 0: none.
@@ -35,7 +35,7 @@ struct JournalCall {
 };
 
 /// A storage, from when it was first seen to its end.
-struct JournalStorage {
+struct LoggedStorage {
   std::uint64_t number = 0;
   std::uint64_t bytes = 0;  ///< The last size.
   std::uint64_t largest = 0;
@@ -51,7 +51,7 @@ struct JournalStorage {
 
 /// A variable that has begun to refer to a tensor, or to another one. Without a tensor, it no
 /// longer refers to one.
-struct JournalVariable {
+struct LoggedVariable {
   std::string name;      ///< `x`, or a path to a tensor in it: `x[0]`, `x['key']`, `x.attribute`.
   std::string function;  ///< Empty for a variable of a module.
   std::string file;
@@ -68,21 +68,21 @@ struct PeakMemory {
   std::vector<std::uint64_t> storages;  ///< The largest first.
 };
 
-/// A trace's journal of tensors (docs/trace-format.md). Invalid entries are skipped.
-struct TensorJournal {
-  std::vector<JournalCall> calls;  ///< In the order of their ends.
-  std::map<std::uint64_t, JournalStorage> storages;
-  std::vector<JournalVariable> variables;   ///< In the order in which they were seen.
+/// A trace's log of tensors (docs/trace-format.md). Invalid entries are skipped.
+struct TensorLog {
+  std::vector<LoggedCall> calls;  ///< In the order of their ends.
+  std::map<std::uint64_t, LoggedStorage> storages;
+  std::vector<LoggedVariable> variables;    ///< In the order in which they were seen.
   std::map<std::string, PeakMemory> peaks;  ///< By device.
   bool full = false;                        ///< It ended early for lack of room.
 
-  const JournalCall* call(std::uint64_t number) const;
+  const LoggedCall* call(std::uint64_t number) const;
   /// Returns the name of the node that the call made, if it ran; else an empty string.
-  std::string node_made_by(const JournalCall& call) const;
+  std::string node_made_by(const LoggedCall& call) const;
   /// Returns the outermost call that contains the call, or null.
-  const JournalCall* outermost(std::uint64_t number) const;
+  const LoggedCall* outermost(std::uint64_t number) const;
   /// Returns the calls made directly in a call.
-  std::vector<const JournalCall*> inside(std::uint64_t number) const;
+  std::vector<const LoggedCall*> inside(std::uint64_t number) const;
 
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::string>
       nodes;                                                  ///< Names of those that ran.
@@ -90,11 +90,11 @@ struct TensorJournal {
   std::unordered_multimap<std::uint64_t, std::size_t> inner;  ///< By the number of the outer call.
 };
 
-/// Returns true if the trace has a journal, without reading it.
-bool has_tensor_journal(const Trace& trace);
+/// Returns true if the trace has a log, without reading it.
+bool has_tensor_log(const Trace& trace);
 
-/// Returns nullopt if the trace has no journal.
-std::optional<TensorJournal> read_tensor_journal(const Trace& trace);
+/// Returns nullopt if the trace has no log.
+std::optional<TensorLog> read_tensor_log(const Trace& trace);
 
 /// A copy of a tensor's data into another storage.
 struct TensorCopy {
@@ -104,7 +104,7 @@ struct TensorCopy {
 };
 
 /// Returns the copies that a call makes itself; those in its inner calls are not among them.
-std::vector<TensorCopy> copies_of(const TensorJournal& journal, const JournalCall& call);
+std::vector<TensorCopy> copies_of(const TensorLog& log, const LoggedCall& call);
 
 /// Returns `3×4 float32 cpu, storage #1 +0`.
 std::string tensor_text(const StoredTensor& tensor);

@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 constexpr std::string_view kBeginning = R"({"tensors":[)";
 
 // Reads the entries in their order.
-class JournalReader {
+class LogReader {
  public:
   void add(const Json& entry) {
     if (!entry.is_object()) return;
@@ -37,12 +37,12 @@ class JournalReader {
       save(entry);
   }
 
-  TensorJournal take() {
+  TensorLog take() {
     find_peaks();
-    return std::move(journal_);
+    return std::move(log_);
   }
 
-  void set_full() { journal_.full = true; }
+  void set_full() { log_.full = true; }
 
  private:
   std::string file_at(const Json& entry) const {
@@ -51,7 +51,7 @@ class JournalReader {
   }
 
   void add_call(const Json& entry) {
-    JournalCall call;
+    LoggedCall call;
     call.number = count_at(entry, "call");
     call.is_node = entry.contains("node");
     call.name = text_at(entry, call.is_node ? "node" : "op");
@@ -61,19 +61,19 @@ class JournalReader {
     for (const Json& one : list_at(entry, "arguments"))
       call.arguments.push_back(stored_tensor_of(one));
     for (const Json& one : list_at(entry, "results")) call.results.push_back(stored_tensor_of(one));
-    // Numbers increase on the way in, so that a crafted journal has no loops.
+    // Numbers increase on the way in, so that a crafted log has no loops.
     if (call.number == 0 || call.outer >= call.number) return;
-    if (!journal_.places.emplace(call.number, journal_.calls.size()).second) return;
+    if (!log_.places.emplace(call.number, log_.calls.size()).second) return;
     if (entry.contains("sequence"))
       call.node = {count_at(entry, "sequence"), count_at(entry, "thread")};
-    if (call.is_node && call.node) journal_.nodes.emplace(*call.node, call.name);
-    if (call.outer != 0) journal_.inner.emplace(call.outer, journal_.calls.size());
+    if (call.is_node && call.node) log_.nodes.emplace(*call.node, call.name);
+    if (call.outer != 0) log_.inner.emplace(call.outer, log_.calls.size());
     last_ = call.number;
-    journal_.calls.push_back(std::move(call));
+    log_.calls.push_back(std::move(call));
   }
 
   void add_variable(const Json& entry) {
-    JournalVariable variable;
+    LoggedVariable variable;
     variable.name = text_at(entry, "variable");
     variable.function = text_at(entry, "function");
     variable.file = file_at(entry);
@@ -81,11 +81,11 @@ class JournalReader {
     variable.identity = count_at(entry, "tensor");
     variable.bound = variable.identity != 0;
     if (variable.bound) variable.tensor = stored_tensor_of(entry);
-    journal_.variables.push_back(std::move(variable));
+    log_.variables.push_back(std::move(variable));
   }
 
   void begin_storage(const Json& entry) {
-    JournalStorage storage;
+    LoggedStorage storage;
     storage.number = count_at(entry, "storage");
     storage.bytes = storage.largest = count_at(entry, "bytes");
     storage.device = text_at(entry, "device");
@@ -94,22 +94,22 @@ class JournalReader {
     const std::uint64_t number = storage.number;
     const std::uint64_t bytes = storage.bytes;
     const std::uint64_t call = storage.born;
-    if (journal_.storages.emplace(number, std::move(storage)).second)
+    if (log_.storages.emplace(number, std::move(storage)).second)
       changes_.push_back({number, bytes, call});
   }
 
   void resize(const Json& entry) {
-    const auto found = journal_.storages.find(count_at(entry, "resized"));
-    if (found == journal_.storages.end() || found->second.ended) return;
-    JournalStorage& storage = found->second;
+    const auto found = log_.storages.find(count_at(entry, "resized"));
+    if (found == log_.storages.end() || found->second.ended) return;
+    LoggedStorage& storage = found->second;
     storage.bytes = count_at(entry, "bytes");
     storage.largest = std::max(storage.largest, storage.bytes);
     changes_.push_back({storage.number, storage.bytes, count_at(entry, "call")});
   }
 
   void save(const Json& entry) {
-    const auto found = journal_.storages.find(count_at(entry, "saved"));
-    if (found == journal_.storages.end()) return;
+    const auto found = log_.storages.find(count_at(entry, "saved"));
+    if (found == log_.storages.end()) return;
     std::vector<std::uint64_t>& saved = found->second.saved;
     if (const std::uint64_t call = count_at(entry, "call");
         std::ranges::find(saved, call) == saved.end())
@@ -117,9 +117,9 @@ class JournalReader {
   }
 
   void end_storage(const Json& entry) {
-    const auto found = journal_.storages.find(count_at(entry, "ended"));
-    if (found == journal_.storages.end() || found->second.ended) return;
-    JournalStorage& storage = found->second;
+    const auto found = log_.storages.find(count_at(entry, "ended"));
+    if (found == log_.storages.end() || found->second.ended) return;
+    LoggedStorage& storage = found->second;
     storage.ended = true;
     storage.ended_during = count_at(entry, "during");
     storage.ended_before = count_at(entry, "before");
@@ -138,13 +138,13 @@ class JournalReader {
     std::map<std::string, std::uint64_t> sums;
     std::map<std::string, std::size_t> last;  // The change that made the peak.
     for (std::size_t i = 0; i < changes_.size(); ++i) {
-      const std::string& device = journal_.storages[changes_[i].storage].device;
+      const std::string& device = log_.storages[changes_[i].storage].device;
       if (device == "meta") continue;  // Such tensors have no memory.
       std::uint64_t& size = sizes[changes_[i].storage];
       std::uint64_t& sum = sums[device];
       sum += changes_[i].bytes - size;
       size = changes_[i].bytes;
-      PeakMemory& peak = journal_.peaks[device];
+      PeakMemory& peak = log_.peaks[device];
       if (sum <= peak.bytes) continue;
       peak.bytes = sum;
       peak.call = changes_[i].call;
@@ -153,9 +153,9 @@ class JournalReader {
     for (const auto& [device, end] : last) {
       sizes.clear();
       for (std::size_t i = 0; i <= end; ++i)
-        if (journal_.storages[changes_[i].storage].device == device)
+        if (log_.storages[changes_[i].storage].device == device)
           sizes[changes_[i].storage] = changes_[i].bytes;
-      std::vector<std::uint64_t>& storages = journal_.peaks[device].storages;
+      std::vector<std::uint64_t>& storages = log_.peaks[device].storages;
       for (const auto& [number, bytes] : sizes)
         if (bytes != 0) storages.push_back(number);
       std::ranges::sort(storages, [&](std::uint64_t one, std::uint64_t other) {
@@ -164,7 +164,7 @@ class JournalReader {
     }
   }
 
-  TensorJournal journal_;
+  TensorLog log_;
   std::vector<Change> changes_;
   std::map<std::uint64_t, std::string> files_;
   std::uint64_t last_ = 0;
@@ -172,14 +172,14 @@ class JournalReader {
 
 }  // namespace
 
-bool has_tensor_journal(const Trace& trace) {
+bool has_tensor_log(const Trace& trace) {
   return std::ranges::any_of(
       trace.op_records, [](const std::string& record) { return record.starts_with(kBeginning); });
 }
 
-std::optional<TensorJournal> read_tensor_journal(const Trace& trace) {
-  if (!has_tensor_journal(trace)) return std::nullopt;
-  JournalReader reader;
+std::optional<TensorLog> read_tensor_log(const Trace& trace) {
+  if (!has_tensor_log(trace)) return std::nullopt;
+  LogReader reader;
   for (const std::string& record : trace.op_records) {
     if (!record.starts_with(kBeginning)) continue;
     const Json chunk = read_json(record);

@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-Json line_json(const JournalCall* call) {
+Json line_json(const LoggedCall* call) {
   if (call == nullptr) return {};
   Json object = {{"op", call->name}, {"call", call->number}, {"file", nullptr}, {"line", nullptr}};
   if (call->line.line != 0) {
@@ -42,7 +42,7 @@ Json list_of(const std::vector<StoredTensor>& tensors) {
 }
 
 Json history_json(const TensorHistory& history) {
-  const JournalVariable& variable = *history.variable;
+  const LoggedVariable& variable = *history.variable;
   Json shared = Json::array();
   for (const SharedMemory& one : history.shared)
     shared.push_back({{"name", full_name(*one.variable)},
@@ -69,23 +69,23 @@ Json history_json(const TensorHistory& history) {
           {"has_all_steps", history.has_all_steps}};
 }
 
-Json saved_json(const TensorJournal& journal, const JournalStorage& storage) {
+Json saved_json(const TensorLog& log, const LoggedStorage& storage) {
   Json list = Json::array();
   for (const std::uint64_t number : storage.saved) {
-    const JournalCall* const call = journal.call(number);
+    const LoggedCall* const call = log.call(number);
     if (call == nullptr) continue;
-    const std::string node = journal.node_made_by(*call);
+    const std::string node = log.node_made_by(*call);
     list.push_back({{"op", call->name},
                     {"node", node.empty() ? Json() : Json(node)},
-                    {"by", line_json(journal.outermost(number))}});
+                    {"by", line_json(log.outermost(number))}});
   }
   return list;
 }
 
-Json storages_json(const TensorJournal& journal) {
-  const auto names = names_of_storages(journal);
+Json storages_json(const TensorLog& log) {
+  const auto names = names_of_storages(log);
   Json list = Json::array();
-  for (const auto& [number, storage] : journal.storages) {
+  for (const auto& [number, storage] : log.storages) {
     const auto named = names.find(number);
     list.push_back(
         {{"number", number},
@@ -93,11 +93,11 @@ Json storages_json(const TensorJournal& journal) {
          {"largest_bytes", storage.largest},
          {"device", storage.device},
          {"existed", storage.existed},
-         {"born", line_json(journal.outermost(storage.born))},
-         {"freed_during", line_json(journal.outermost(storage.ended_during))},
-         {"freed_before", line_json(journal.outermost(storage.ended_before))},
+         {"born", line_json(log.outermost(storage.born))},
+         {"freed_during", line_json(log.outermost(storage.ended_during))},
+         {"freed_before", line_json(log.outermost(storage.ended_before))},
          {"at_end", !storage.ended || (storage.ended_during == 0 && storage.ended_before == 0)},
-         {"saved", saved_json(journal, storage)},
+         {"saved", saved_json(log, storage)},
          {"names", named == names.end() ? Json::array() : Json(named->second)}});
   }
   return list;
@@ -107,17 +107,17 @@ Json answer_json(const TensorsAnswer& answer) {
   Json object = {{"schema", "optrace.tensors/1"},
                  {"torch", answer.torch},
                  {"name", answer.name.empty() ? Json() : Json(answer.name)},
-                 {"complete", !answer.journal.full},
+                 {"complete", !answer.log.full},
                  {"variables", Json::array()},
-                 {"copies", list_of(all_copies(answer.journal))},
-                 {"storages", storages_json(answer.journal)},
+                 {"copies", list_of(all_copies(answer.log))},
+                 {"storages", storages_json(answer.log)},
                  {"peaks", Json::array()}};
   for (const TensorHistory& history : answer.histories)
     object["variables"].push_back(history_json(history));
-  for (const auto& [device, peak] : answer.journal.peaks)
+  for (const auto& [device, peak] : answer.log.peaks)
     object["peaks"].push_back({{"device", device},
                                {"bytes", peak.bytes},
-                               {"reached", line_json(answer.journal.outermost(peak.call))},
+                               {"reached", line_json(answer.log.outermost(peak.call))},
                                {"storages", peak.storages}});
   if (answer.process) {
     object["process"] = *answer.process;

@@ -13,9 +13,9 @@ namespace optrace {
 
 /// The answer of `optrace tensors`.
 struct TensorsAnswer {
-  TensorJournal journal;
+  TensorLog log;
   std::string name;                      ///< The value of --name; empty: all variables.
-  std::vector<TensorHistory> histories;  ///< Of the journal.
+  std::vector<TensorHistory> histories;  ///< Of the log.
   std::string torch;                     ///< The version of torch.
   std::optional<std::int64_t> process;   ///< The id, if the answer has several processes.
   std::optional<std::uint64_t> rank;     ///< Of that process, as torchrun sets it.

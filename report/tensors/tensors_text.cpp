@@ -23,7 +23,7 @@ std::string program_place(const ProgramLine& line) {
 }
 
 // Returns "aten::clone at train.py:3" for an outermost call, or its op alone.
-std::string call_text(const JournalCall* call) {
+std::string call_text(const LoggedCall* call) {
   if (call == nullptr) return "outside of ops";
   if (call->line.line == 0) return call->name;
   return fmt::format("{} at {}", call->name, program_place(call->line));
@@ -40,7 +40,7 @@ std::string copy_text(const ReasonedCopy& copy) {
 class TensorsText {
  public:
   TensorsText(const TensorsAnswer& answer, const TerminalStyle& style)
-      : answer_(answer), journal_(answer.journal), style_(style) {}
+      : answer_(answer), log_(answer.log), style_(style) {}
 
   std::string write() {
     if (answer_.process) {
@@ -55,7 +55,7 @@ class TensorsText {
     } else {
       for (const TensorHistory& history : answer_.histories) describe(history);
     }
-    if (journal_.full)
+    if (log_.full)
       line(
           "The record of tensors was full before the end: what came later is missing. Give it "
           "more room with --target-memory.");
@@ -75,24 +75,24 @@ class TensorsText {
 
   std::string size_text(const TensorHistory& history) const {
     const std::uint64_t storage = history.variable->tensor.storage;
-    const auto found = journal_.storages.find(storage);
-    if (found == journal_.storages.end()) return "unknown";
+    const auto found = log_.storages.find(storage);
+    if (found == log_.storages.end()) return "unknown";
     return fmt::format("storage #{}, {} on {}, {}", storage, readable_size(found->second.bytes),
                        found->second.device, end_text(found->second));
   }
 
-  std::string end_text(const JournalStorage& storage) const {
+  std::string end_text(const LoggedStorage& storage) const {
     if (!storage.ended || (storage.ended_during == 0 && storage.ended_before == 0))
       return "alive at the end";
     if (storage.ended_during != 0)
-      return fmt::format("freed in {}", call_text(journal_.outermost(storage.ended_during)));
-    const JournalCall* const next = journal_.outermost(storage.ended_before);
+      return fmt::format("freed in {}", call_text(log_.outermost(storage.ended_during)));
+    const LoggedCall* const next = log_.outermost(storage.ended_before);
     return next == nullptr ? "freed after the last op"
                            : fmt::format("freed before {}", call_text(next));
   }
 
-  std::string birth_text(const JournalStorage& storage) const {
-    const JournalCall* const call = journal_.outermost(storage.born);
+  std::string birth_text(const LoggedStorage& storage) const {
+    const LoggedCall* const call = log_.outermost(storage.born);
     if (storage.existed)
       return call == nullptr ? "made outside of ops"
                              : fmt::format("made outside of ops before {}", call_text(call));
@@ -112,7 +112,7 @@ class TensorsText {
   }
 
   void describe(const TensorHistory& history) {
-    const JournalVariable& variable = *history.variable;
+    const LoggedVariable& variable = *history.variable;
     const StoredTensor& tensor = variable.tensor;
     title(printable(fmt::format("{}: {}", full_name(variable), tensor_text(tensor))));
     if (tensor.storage == 0) {
@@ -136,13 +136,13 @@ class TensorsText {
   }
 
   void saved(std::uint64_t storage) {
-    const auto found = journal_.storages.find(storage);
-    if (found == journal_.storages.end()) return;
+    const auto found = log_.storages.find(storage);
+    if (found == log_.storages.end()) return;
     for (const std::uint64_t number : found->second.saved) {
-      const JournalCall* const call = journal_.call(number);
+      const LoggedCall* const call = log_.call(number);
       if (call == nullptr) continue;
-      const JournalCall* const outermost = journal_.outermost(number);
-      const std::string node = journal_.node_made_by(*call);
+      const LoggedCall* const outermost = log_.outermost(number);
+      const std::string node = log_.node_made_by(*call);
       field("saved",
             fmt::format("for {}, by {}", node.empty() ? "the backward of " + call->name : node,
                         call_text(outermost)));
@@ -204,7 +204,7 @@ class TensorsText {
   }
 
   void copies() {
-    const std::vector<ReasonedCopy> all = all_copies(journal_);
+    const std::vector<ReasonedCopy> all = all_copies(log_);
     title("copies");
     if (all.empty()) line("  none");
     rows(all, [](const ReasonedCopy& copy) {
@@ -214,9 +214,9 @@ class TensorsText {
 
   void storages() {
     title("storages");
-    const auto names = names_of_storages(journal_);
-    rows(journal_.storages, [&](const auto& entry) {
-      const JournalStorage& storage = entry.second;
+    const auto names = names_of_storages(log_);
+    rows(log_.storages, [&](const auto& entry) {
+      const LoggedStorage& storage = entry.second;
       const auto named = names.find(storage.number);
       return fmt::format("#{}  {}  {}  {}, {}{}", storage.number, readable_size(storage.largest),
                          storage.device, birth_text(storage), end_text(storage),
@@ -226,12 +226,12 @@ class TensorsText {
   }
 
   void peaks() {
-    const auto names = names_of_storages(journal_);
-    for (const auto& [device, peak] : journal_.peaks) {
+    const auto names = names_of_storages(log_);
+    for (const auto& [device, peak] : log_.peaks) {
       title(printable(fmt::format("peak on {}: {}", device, readable_size(peak.bytes))));
-      line(printable(fmt::format("  reached in {}", call_text(journal_.outermost(peak.call)))));
+      line(printable(fmt::format("  reached in {}", call_text(log_.outermost(peak.call)))));
       for (std::size_t i = 0; i < peak.storages.size() && i < kMaxHolders; ++i) {
-        const JournalStorage& storage = journal_.storages.at(peak.storages[i]);
+        const LoggedStorage& storage = log_.storages.at(peak.storages[i]);
         const auto named = names.find(storage.number);
         line(printable(fmt::format(
             "  #{}  {}  {}{}", storage.number, readable_size(storage.largest), birth_text(storage),
@@ -256,7 +256,7 @@ class TensorsText {
   }
 
   const TensorsAnswer& answer_;
-  const TensorJournal& journal_;
+  const TensorLog& log_;
   const TerminalStyle& style_;
   std::string text_;
 };

@@ -72,11 +72,11 @@ class Arguments {
     json.close(']');
   }
 
-  void add_to(JournalCall& call) const {
+  void add_to(LoggedCall& call) const {
     for (std::size_t i = 0; i < values_.size(); ++i) {
       const bool named = i < callee_.arguments.size();
-      tensor_journal::add_argument(call, named ? callee_.arguments[i].name.c_str() : nullptr,
-                                   named && callee_.arguments[i].written_by_schema, values_[i]);
+      tensor_log::add_argument(call, named ? callee_.arguments[i].name.c_str() : nullptr,
+                               named && callee_.arguments[i].written_by_schema, values_[i]);
     }
   }
 

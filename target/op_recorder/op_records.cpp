@@ -62,12 +62,12 @@ std::uint32_t record_of_call(const at::RecordFunction& function, ThreadCache& ca
   fingerprint.add(reinterpret_cast<std::uintptr_t>(callee));
   fingerprint.add(static_cast<std::uint64_t>(precision));
   arguments.add_to(fingerprint);
-  if (JournalCall* const call = op.journal_call()) {
+  if (LoggedCall* const call = op.logged_call()) {
     arguments.add_to(*call);
-    // With a journal, each place that calls the op has records of its own.
+    // With a log, each place that calls the op has records of its own.
     fingerprint.add(call->outer.record);
     if (call->outer.call == 0)
-      fingerprint.add((static_cast<std::uint64_t>(cache.journal.file) << 32U) | cache.journal.line);
+      fingerprint.add((static_cast<std::uint64_t>(cache.log.file) << 32U) | cache.log.line);
   }
   fingerprint.add(raw(thread.keys.included_));
   fingerprint.add(raw(thread.keys.excluded_));
@@ -122,7 +122,7 @@ std::uint32_t record_of_results(const at::RecordFunction& function, ThreadCache&
   fingerprint.add(reinterpret_cast<std::uintptr_t>(callee) + 1);
   fingerprint.add(static_cast<std::uint64_t>(precision));
   results.add_to(fingerprint);
-  if (JournalCall* const call = op.journal_call()) results.add_to(*call);
+  if (LoggedCall* const call = op.logged_call()) results.add_to(*call);
   if (callee->may_return_view && !callee->made_tensor.load(std::memory_order_relaxed) &&
       results.has_new_tensor())
     callee->made_tensor.store(true, std::memory_order_relaxed);
@@ -162,7 +162,7 @@ std::uint64_t thread_and_address(const at::RecordFunction& function) {
   return (place << 32U) | (function.threadId() & 0xFFFF'FFFFU);
 }
 
-void record_in_log(const at::RecordFunction& function, std::uint32_t record, JournalCall& call) {
+void record_in_log(const at::RecordFunction& function, std::uint32_t record, LoggedCall& call) {
   call.record = record;
   call.sequence = function.seqNr();
   call.thread = is_node(function) ? function.forwardThreadId() : function.threadId();
@@ -180,12 +180,12 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
     ThreadCache* const cache = ThreadCache::get();
     op = std::make_unique<RunningOp>(recording, cache == nullptr ? 0 : cache->depth++);
     if (cache != nullptr) {
-      if (tensor_journal::is_on())
-        op->set_journal_call(tensor_journal::begin(cache->journal, is_node(function)));
+      if (tensor_log::is_on())
+        op->set_logged_call(tensor_log::begin(cache->log, is_node(function)));
       record = is_node(function) ? record_of_node(function, *cache, recording)
                                  : record_of_call(function, *cache, *op);
-      if (JournalCall* const call = op->journal_call()) record_in_log(function, record, *call);
-      cache->journal.record = record;
+      if (LoggedCall* const call = op->logged_call()) record_in_log(function, record, *call);
+      cache->log.record = record;
     }
   } catch (...) {
     // Out of memory, or an unexpected property of this PyTorch: the call is still counted.
@@ -205,8 +205,7 @@ void end(const at::RecordFunction& function, at::ObserverContext* context) {
   ThreadCache* const cache = ThreadCache::get();
   if (cache != nullptr) {
     cache->depth = op->depth();
-    if (const JournalCall* const call = op->journal_call())
-      tensor_journal::leave(cache->journal, *call);
+    if (const LoggedCall* const call = op->logged_call()) tensor_log::leave(cache->log, *call);
   }
   // Ignore an op that began outside this recording.
   if (op->recording() != recording_number.load(std::memory_order_acquire)) return;
@@ -214,10 +213,10 @@ void end(const at::RecordFunction& function, at::ObserverContext* context) {
   try {
     const RecordingPause pause;
     if (cache != nullptr && !is_node(function)) record = record_of_results(function, *cache, *op);
-    if (cache != nullptr && op->journal_call() != nullptr) {
+    if (cache != nullptr && op->logged_call() != nullptr) {
       const char* const name =
           op->callee() != nullptr ? op->callee()->name.c_str() : function.name();
-      tensor_journal::end(cache->journal, *op->journal_call(), name, is_node(function));
+      tensor_log::end(cache->log, *op->logged_call(), name, is_node(function));
     }
   } catch (...) {
     record = 0;
@@ -268,7 +267,7 @@ at::CallbackHandle callbacks = at::INVALID_CALLBACK_HANDLE;
 
 // A child of fork() has no recording until it starts one.
 void end_in_forked_child() {
-  tensor_journal::reset_in_child();
+  tensor_log::reset_in_child();
   const std::uint32_t recording = recording_number.load(std::memory_order_relaxed);
   recording_number.store(recording + recording % 2, std::memory_order_relaxed);
 }
@@ -276,7 +275,7 @@ void end_in_forked_child() {
 void watch_forks() {
   hold_across_forks<&records>();
   hold_across_forks<&Callees::get>();
-  hold_across_forks<&tensor_journal::mutex>();
+  hold_across_forks<&tensor_log::mutex>();
   static const int result = pthread_atfork(nullptr, nullptr, end_in_forked_child);
   static_cast<void>(result);
 }
@@ -295,7 +294,7 @@ int enable() {
           .needsInputs(true)
           .needsOutputs(true)
           .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
-  tensor_journal::start();
+  tensor_log::start();
   watch_library_calls(reinterpret_cast<const void*>(&at::removeCallback));
   return 0;
 }
@@ -306,7 +305,7 @@ int disable() {
   recording_number.fetch_add(1);
   at::removeCallback(callbacks);
   callbacks = at::INVALID_CALLBACK_HANDLE;
-  tensor_journal::stop();
+  tensor_log::stop();
   return 0;
 }
 
@@ -344,7 +343,7 @@ int optrace_ops_keep_tensors(void* tensor_type, void* sample, const char* not_ow
       if (end != 0) settings.not_own.emplace_back(rest.substr(0, end));
       rest.remove_prefix(std::min(end + 1, rest.size()));
     }
-    optrace_ops::tensor_journal::request(settings, most);
+    optrace_ops::tensor_log::request(settings, most);
     return 0;
   });
 }

@@ -18,10 +18,10 @@ extern "C" {
 /// Sets the agent's functions, which are copied. Must be called first. May return -EINVAL.
 OPTRACE_OPS_EXPORT int optrace_ops_use(const struct optrace_recorder_functions* functions);
 
-/// Makes the recordings that start from now on keep the journal of tensors (tensor_log.h). Call
+/// Makes the recordings that start from now on keep the log of tensors (tensor_log.h). Call
 /// it with the GIL held. `tensor_type` is the Python type torch.Tensor, and `sample` a tensor of
 /// that type; `not_own` lists the folders, separated by line feeds, whose Python files are not the
-/// program's own. `most` is the largest size of the journal in bytes.
+/// program's own. `most` is the largest size of the log in bytes.
 OPTRACE_OPS_EXPORT int optrace_ops_keep_tensors(void* tensor_type, void* sample,
                                                 const char* not_own, std::uint64_t most);
 

@@ -42,12 +42,11 @@ class Results {
     fingerprint.add(repeated_ ? 1 : 0);
   }
 
-  void add_to(JournalCall& call) const {
+  void add_to(LoggedCall& call) const {
     for_each_tensor([&](const c10::TensorImpl& tensor) {
       const RunningOp::Relation relation = op_.relation_of(tensor);
       const std::string* const of = op_.name_of_argument(relation);
-      tensor_journal::add_result(call, tensor, relation.name,
-                                 of == nullptr ? nullptr : of->c_str());
+      tensor_log::add_result(call, tensor, relation.name, of == nullptr ? nullptr : of->c_str());
     });
   }
 

@@ -37,9 +37,9 @@ class RunningOp final : public at::ObserverContext {
   void set_repeated() { repeated_ = true; }
   Callee* callee() const { return callee_; }
   void set_callee(Callee* callee) { callee_ = callee; }
-  /// The call in the journal of tensors, or null.
-  JournalCall* journal_call() const { return journal_call_.get(); }
-  void set_journal_call(std::unique_ptr<JournalCall> call) { journal_call_ = std::move(call); }
+  /// The call in the log of tensors, or null.
+  LoggedCall* logged_call() const { return logged_call_.get(); }
+  void set_logged_call(std::unique_ptr<LoggedCall> call) { logged_call_ = std::move(call); }
 
   void track(const c10::TensorImpl& tensor, std::uint32_t argument) {
     if (count_ == kMaxTracked) {
@@ -87,7 +87,7 @@ class RunningOp final : public at::ObserverContext {
   bool repeated_ = false;
   bool all_tracked_ = true;
   Callee* callee_ = nullptr;
-  std::unique_ptr<JournalCall> journal_call_;
+  std::unique_ptr<LoggedCall> logged_call_;
   TrackedTensor tracked_[kMaxTracked];  ///< The first `count_` are set.
 };
 

@@ -65,7 +65,7 @@ class ThreadCache {
 
   /// The number of ops and autograd nodes that the thread is in.
   std::uint32_t depth = 0;
-  JournalThread journal;
+  LoggedThread log;
 
   Callee* callee_of(const at::RecordFunction& function) {
     const char* const name = function.name();

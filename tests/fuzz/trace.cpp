@@ -58,10 +58,10 @@ OPTRACE_READER(trace) {
           written([&](OutputSink& sink) { render(trace, nullptr, format, options, sink); });
       if (!format.is_binary) fuzz::use_text(text);
     }
-    if (auto journal = read_tensor_journal(trace)) {
+    if (auto log = read_tensor_log(trace)) {
       TensorsAnswer answer;
-      answer.journal = std::move(*journal);
-      answer.histories = histories_of(answer.journal, "");
+      answer.log = std::move(*log);
+      answer.histories = histories_of(answer.log, "");
       fuzz::use_text(to_text(answer, {}) + to_json(answer));
     }
     TraceMerge merge;

@@ -338,7 +338,7 @@ class Attachment {
 
   void begin() {
     traps_.emplace(request_.process);
-    if (request_.tensors) orders_.keep_tensors(journal_bytes(request_.target_bytes));
+    if (request_.tensors) orders_.keep_tensors(log_bytes(request_.target_bytes));
     orders_.limit_returns(request_.returns_per_site);
     Json record = orders_.record();
     record[key::kPatience] = std::chrono::duration<double>(request_.timeout).count();

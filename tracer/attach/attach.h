@@ -28,7 +28,7 @@ struct AttachRequest {
   std::string until_op;
   /// Maximum time until the interpreter can be interrupted.
   std::chrono::milliseconds timeout = std::chrono::seconds(10);
-  bool tensors = false;  ///< The trace contains the journal of tensors.
+  bool tensors = false;  ///< The trace contains the log of tensors.
   /// Returns the functions whose returned values are recorded, for a folder with torch. Null: none.
   std::function<KnownResults(const std::filesystem::path&)> results;
   std::uint32_t returns_per_site = 0;         ///< As in ProgramRequest.

@@ -96,7 +96,7 @@ Json TracingOrders::record() const {
                 {key::kUseJumps, probes_ == ProbeMode::jump},
                 {key::kReturnsPerSite, returns_per_site_},
                 {key::kPlans, std::move(plans)}};
-  order[protocol::key::kTensors] = journal_bytes_;
+  order[protocol::key::kTensors] = log_bytes_;
   agents_.add_to(order);
   return order;
 }

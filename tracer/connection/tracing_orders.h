@@ -25,9 +25,9 @@ inline constexpr std::chrono::milliseconds kAnswerLimit = std::chrono::seconds(6
 /// The default number of bytes that tracing may take in a process.
 constexpr std::uint64_t kTargetBytes = 64ULL << 20;
 
-/// The number of bytes of the journal of tensors, if one is kept. All op records together have 64
+/// The number of bytes of the log of tensors, if one is kept. All op records together have 64
 /// MiB (op_record_store.cpp).
-constexpr std::uint64_t journal_bytes(std::uint64_t target_bytes) {
+constexpr std::uint64_t log_bytes(std::uint64_t target_bytes) {
   constexpr std::uint64_t kShare = 8;
   return std::min(target_bytes / kShare, std::uint64_t{40} << 20);
 }
@@ -55,8 +55,8 @@ class TracingOrders {
   TracingOrders(ProbeSession& session, ProbeMode probes, const DryRun* dry_run,
                 const std::filesystem::path& root = {}, std::string builds_nothing = {});
 
-  /// The recording contains the journal of tensors, of at most `bytes`.
-  void keep_tensors(std::uint64_t bytes) { journal_bytes_ = bytes; }
+  /// The recording contains the log of tensors, of at most `bytes`.
+  void keep_tensors(std::uint64_t bytes) { log_bytes_ = bytes; }
 
   /// Returns the agents for a torch, those for devices if wanted.
   using FindAgents =
@@ -99,7 +99,7 @@ class TracingOrders {
   const std::string builds_nothing_;
   bool cuda_ = false;
   std::uint32_t returns_per_site_ = 0;
-  std::uint64_t journal_bytes_ = 0;
+  std::uint64_t log_bytes_ = 0;
   std::vector<std::filesystem::path> plans_;
   TargetAgents agents_;
 };

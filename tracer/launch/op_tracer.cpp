@@ -48,7 +48,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kTargetDescriptor = 3;           // The socket's descriptor number in the target.
 constexpr std::size_t kKeptOutput = 64 << 10;  // Bytes of the target's own output.
-constexpr std::uint64_t kJournalBytes = 16ULL << 20;  // Of tensors, in the target.
+constexpr std::uint64_t kLogBytes = 16ULL << 20;  // Of tensors, in the target.
 // Address space of a recording; only what is written to takes memory. Most calls fill a small part
 // of it, so nothing reads while they run.
 constexpr std::uint64_t kRegionBytes = 256ULL << 20;
@@ -313,7 +313,7 @@ TorchProcess torch_of(const LaunchRequest& request, const Json& python) {
 struct OpTracer::State {
   State(const LaunchRequest& asked, const LaunchProgress& told)
       : request(asked), progress(told), target(asked), session(scratch.path(), asked.results) {
-    if (request.tensors) orders.keep_tensors(kJournalBytes);
+    if (request.tensors) orders.keep_tensors(kLogBytes);
   }
 
   /// Receives the answer to an order. Without a valid answer, the target can't be used any more.

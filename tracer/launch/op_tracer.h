@@ -52,7 +52,7 @@ struct LaunchRequest {
   std::optional<DryRun> dry_run;  ///< For "cuda" on an emulated device.
   ProbeMode probes = ProbeMode::jump;
   KnownResults results;  ///< The functions whose returned values are recorded.
-  bool tensors = false;  ///< The trace contains the journal of tensors.
+  bool tensors = false;  ///< The trace contains the log of tensors.
   /// Maximum time without a sign of life before the target counts as hanging.
   std::chrono::milliseconds patience = std::chrono::minutes(5);
 };

@@ -161,7 +161,7 @@ bool ProcessFamily::start_recording(ProgramConnection& connection, const Process
     connection.send({{key::kOrder, order::kWatch}});
     return true;
   }
-  if (request_.tensors) orders_.keep_tensors(journal_bytes(request_.target_bytes));
+  if (request_.tensors) orders_.keep_tensors(log_bytes(request_.target_bytes));
   const Descriptor region = sealed_region(region_bytes(request_.target_bytes));
   if (first && !prepare(connection, hello)) return false;
   waits_ = first && request_.window && request_.window->first > 1;

@@ -35,7 +35,7 @@ struct ProgramRequest {
   bool children = false;  ///< Also trace the processes that it starts.
   /// Places no probes: the traces have only what torch.compile compiled.
   bool only_compilations = false;
-  bool tensors = false;          ///< The traces contain the journal of tensors.
+  bool tensors = false;          ///< The traces contain the log of tensors.
   bool output_to_error = false;  ///< The program's standard output is our standard error.
   ProbeMode probes = ProbeMode::jump;
   KnownResults results;  ///< The functions whose returned values are recorded.

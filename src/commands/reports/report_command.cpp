@@ -269,7 +269,7 @@ Report report_of_files(ReportCommandOptions& options) {
       options.output.format().shows_timeline() ? TraceParts::all : TraceParts::without_events;
   // Its memory is free for what writes the report.
   const Trace trace = files.size() == 1 ? read_trace(files[0], parts) : merge_trace_files(files);
-  if (options.output.tree.tensors && !has_tensor_journal(trace)) {
+  if (options.output.tree.tensors && !has_tensor_log(trace)) {
     throw Error(ExitStatus::usage, "the trace does not have where its tensors are",
                 "Give one trace that was made with --tensors: a merged one has not, either.");
   }

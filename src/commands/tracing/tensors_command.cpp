@@ -26,7 +26,7 @@
 namespace optrace {
 namespace {
 
-// The journal of tensors takes an eighth of the memory of a traced process.
+// The log of tensors takes an eighth of the memory of a traced process.
 constexpr std::uint64_t kUsualTargetBytes = 256ULL << 20;
 
 struct TensorsOptions {
@@ -58,7 +58,7 @@ void take_name(TensorsOptions& options) {
 }
 
 // Explains why there is nothing to show.
-Error no_journal(const Trace& trace, const ProgramResult& result) {
+Error no_log(const Trace& trace, const ProgramResult& result) {
   const ExitStatus status = status_after(result);
   if (!trace.meta.warnings.empty()) {
     return {status == ExitStatus::done ? ExitStatus::failed : status,
@@ -77,13 +77,13 @@ Error no_journal(const Trace& trace, const ProgramResult& result) {
 
 // Returns nullopt if the process used no tensor.
 std::optional<TensorsAnswer> answer_of(const Trace& trace, const std::string& name) {
-  auto journal = read_tensor_journal(trace);
-  if (!journal || (journal->calls.empty() && journal->variables.empty())) return std::nullopt;
+  auto log = read_tensor_log(trace);
+  if (!log || (log->calls.empty() && log->variables.empty())) return std::nullopt;
   TensorsAnswer answer;
-  answer.journal = std::move(*journal);
+  answer.log = std::move(*log);
   answer.name = name;
   answer.torch = trace.meta.torch.version;
-  answer.histories = histories_of(answer.journal, name);
+  answer.histories = histories_of(answer.log, name);
   return answer;
 }
 
@@ -115,7 +115,7 @@ std::vector<TensorsAnswer> answers_of(ProgramResult& result, const TensorsOption
                                               .without = "so it has no tensors",
                                               .remedy = "Give a program that uses torch."});
   auto answer = answer_of(trace, options.name);
-  if (!answer) throw no_journal(trace, result);
+  if (!answer) throw no_log(trace, result);
   std::vector<TensorsAnswer> answers;
   answers.push_back(std::move(*answer));
   return answers;
@@ -126,7 +126,7 @@ void require_name(const std::vector<TensorsAnswer>& answers, const std::string& 
   if (name.empty() || std::ranges::any_of(answers, has_histories)) return;
   std::set<std::string> known;
   for (const TensorsAnswer& answer : answers)
-    for (const JournalVariable& variable : answer.journal.variables)
+    for (const LoggedVariable& variable : answer.log.variables)
       if (variable.bound) known.insert(printable(full_name(variable)));
   throw Error(ExitStatus::usage,
               fmt::format("no variable '{}' of the program refers to a tensor", printable(name)),

@@ -15,7 +15,7 @@ void* construct = nullptr;
 void* construct_optional = nullptr;
 
 void note(const at::Tensor& tensor) {
-  if (tensor.defined()) tensor_journal::record_saved(*tensor.unsafeGetTensorImpl());
+  if (tensor.defined()) tensor_log::record_saved(*tensor.unsafeGetTensorImpl());
 }
 
 // The constructors have the same parameters (torch/csrc/autograd/saved_variable.h).

@@ -19,11 +19,11 @@
 #include "target/recorder/agent_functions.h"
 #include "target/recorder/json_text.h"
 
-namespace optrace_ops::tensor_journal {
+namespace optrace_ops::tensor_log {
 namespace {
 
 constexpr std::size_t kChunkText = 64UL << 10U;  // One record.
-// A process that is killed, or ends by os._exit(), loses at most this fraction of its journal.
+// A process that is killed, or ends by os._exit(), loses at most this fraction of its log.
 constexpr std::uint64_t kLost = 8;
 constexpr std::size_t kMaxElements = 64;  // Tensors of a list.
 // Values in containers and attributes that a look at a scope may cost, on average: after a look at
@@ -46,17 +46,17 @@ void append(std::string& values, const JsonText& json) {
 }
 
 // The state of the thread that looks at its variables.
-thread_local const JournalThread* looking = nullptr;
+thread_local const LoggedThread* looking = nullptr;
 // The number of the innermost call of the thread.
 thread_local std::uint32_t innermost = 0;
 
-// Visits variables with the GIL held, and takes the lock of the journal then. A thread that holds
+// Visits variables with the GIL held, and takes the lock of the log then. A thread that holds
 // the lock therefore must not take the GIL.
-class Journal final : public VariableVisitor {
+class Log final : public VariableVisitor {
  public:
-  static Journal& get() {
-    static Journal& journal = *new Journal;  // Threads may run ops until the process ends.
-    return journal;
+  static Log& get() {
+    static Log& log = *new Log;  // Threads may run ops until the process ends.
+    return log;
   }
 
   std::mutex& mutex() { return mutex_; }
@@ -97,8 +97,8 @@ class Journal final : public VariableVisitor {
     tensors_.drop(dropped_.tensors);
   }
 
-  std::unique_ptr<JournalCall> begin(JournalThread& thread, bool is_node) {
-    auto call = std::make_unique<JournalCall>();
+  std::unique_ptr<LoggedCall> begin(LoggedThread& thread, bool is_node) {
+    auto call = std::make_unique<LoggedCall>();
     call->outer = thread;
     PythonPlace place;
     if (thread.call == 0) {
@@ -125,7 +125,7 @@ class Journal final : public VariableVisitor {
     return call;
   }
 
-  void add_argument(JournalCall& call, const char* name, bool written, const c10::IValue& value) {
+  void add_argument(LoggedCall& call, const char* name, bool written, const c10::IValue& value) {
     if (value.isTensor()) {
       add_tensor_argument(call, name, written, value);
       return;
@@ -138,7 +138,7 @@ class Journal final : public VariableVisitor {
     }
   }
 
-  void add_result(JournalCall& call, const c10::TensorImpl& tensor, const char* relation,
+  void add_result(LoggedCall& call, const c10::TensorImpl& tensor, const char* relation,
                   const char* of) {
     const Locked lock(*this);
     // It may become a gradient, which has a name only if it has a number already.
@@ -152,7 +152,7 @@ class Journal final : public VariableVisitor {
     append(call.results, json);
   }
 
-  void end(const JournalThread& thread, const JournalCall& call, const char* name, bool is_node) {
+  void end(const LoggedThread& thread, const LoggedCall& call, const char* name, bool is_node) {
     JsonText entry;
     entry.open('{');
     write_number(entry, "call", call.number);
@@ -189,7 +189,7 @@ class Journal final : public VariableVisitor {
     {
       const Locked lock(*this);
       const c10::Storage& storage = tensor.unsafe_storage();
-      JournalCall call;
+      LoggedCall call;
       call.number = innermost;
       call.outer.call = innermost;  // So that a new storage is one of the call's.
       const std::uint32_t number = storage ? number_of(storage, call, true) : 0;
@@ -281,22 +281,22 @@ class Journal final : public VariableVisitor {
   struct Scope {
     std::uint32_t file = 0;
     std::string function;
-    const JournalThread* thread = nullptr;  // The thread that was looking. Only compared.
-    std::uint64_t look = 0;                 // The thread's last look that found the scope.
-    std::size_t looks_without_nested = 0;   // To come.
+    const LoggedThread* thread = nullptr;  // The thread that was looking. Only compared.
+    std::uint64_t look = 0;                // The thread's last look that found the scope.
+    std::size_t looks_without_nested = 0;  // To come.
     std::unordered_map<std::string, Variable> variables;
   };
 
   // Holds the lock.
   class Locked {
    public:
-    explicit Locked(Journal& journal) : journal_(journal) { journal_.mutex_.lock(); }
-    ~Locked() { journal_.unlock_and_drop(); }
+    explicit Locked(Log& log) : log_(log) { log_.mutex_.lock(); }
+    ~Locked() { log_.unlock_and_drop(); }
     Locked(const Locked&) = delete;
     Locked& operator=(const Locked&) = delete;
 
    private:
-    Journal& journal_;
+    Log& log_;
   };
 
   struct Dropped {
@@ -357,7 +357,7 @@ class Journal final : public VariableVisitor {
   }
 
   // Ends the function calls that are no longer on the thread's stack.
-  void end_scopes(const JournalThread& thread) {
+  void end_scopes(const LoggedThread& thread) {
     for (auto at = scopes_.begin(); at != scopes_.end();) {
       const Scope& scope = at->second;
       if (scope.thread != &thread || scope.look == thread.look || scope.function.empty()) {
@@ -369,7 +369,7 @@ class Journal final : public VariableVisitor {
     }
   }
 
-  void add_tensor_argument(JournalCall& call, const char* name, bool written,
+  void add_tensor_argument(LoggedCall& call, const char* name, bool written,
                            const c10::IValue& value) {
     const c10::TensorImpl* const tensor = tensor_in(value);
     if (tensor == nullptr) return;
@@ -387,7 +387,7 @@ class Journal final : public VariableVisitor {
   }
 
   // `existed`: the tensor is older than the call.
-  void write_tensor(JsonText& json, const c10::TensorImpl& tensor, const JournalCall& call,
+  void write_tensor(JsonText& json, const c10::TensorImpl& tensor, const LoggedCall& call,
                     bool existed) {
     TensorFacts(tensor).write_members(json, true);
     write_number(json, "version", version_of(tensor));
@@ -399,7 +399,7 @@ class Journal final : public VariableVisitor {
     json.number(TensorMembers::offset(tensor));
   }
 
-  std::uint32_t number_of(const c10::Storage& storage, const JournalCall& call, bool existed) {
+  std::uint32_t number_of(const c10::Storage& storage, const LoggedCall& call, bool existed) {
     const StorageTable::Known known = storages_.find_or_add(storage);
     if (!known.is_new && !known.resized) return known.number;
     JsonText entry;
@@ -492,7 +492,7 @@ void request(const PythonSettings& settings, std::uint64_t most) {
 
 void start() {
   if (const std::uint64_t most = requested.load(); most != 0) {
-    Journal::get().start(most);
+    Log::get().start(most);
     watch_saved_variables();
     watch_swaps();
   }
@@ -502,31 +502,31 @@ void stop() {
   if (requested.load() == 0) return;
   leave_saved_variables();
   leave_swaps();
-  Journal::get().stop();
+  Log::get().stop();
 }
 
 bool is_on() {
-  return Journal::get().is_on();
+  return Log::get().is_on();
 }
 
-std::unique_ptr<JournalCall> begin(JournalThread& thread, bool is_node) {
-  return is_on() ? Journal::get().begin(thread, is_node) : nullptr;
+std::unique_ptr<LoggedCall> begin(LoggedThread& thread, bool is_node) {
+  return is_on() ? Log::get().begin(thread, is_node) : nullptr;
 }
 
-void add_argument(JournalCall& call, const char* name, bool written, const c10::IValue& value) {
-  Journal::get().add_argument(call, name, written, value);
+void add_argument(LoggedCall& call, const char* name, bool written, const c10::IValue& value) {
+  Log::get().add_argument(call, name, written, value);
 }
 
-void add_result(JournalCall& call, const c10::TensorImpl& tensor, const char* relation,
+void add_result(LoggedCall& call, const c10::TensorImpl& tensor, const char* relation,
                 const char* of) {
-  Journal::get().add_result(call, tensor, relation, of);
+  Log::get().add_result(call, tensor, relation, of);
 }
 
 void record_saved(const c10::TensorImpl& tensor) {
   if (!is_on() || innermost == 0) return;
   const int number = errno;
   try {
-    Journal::get().record_saved(tensor);
+    Log::get().record_saved(tensor);
   } catch (...) {  // NOLINT(bugprone-empty-catch): out of memory, or an unexpected PyTorch.
   }
   errno = number;
@@ -534,26 +534,26 @@ void record_saved(const c10::TensorImpl& tensor) {
 
 void drop_tensors() {
   try {
-    Journal::get().drop_tensors();
+    Log::get().drop_tensors();
   } catch (...) {  // NOLINT(bugprone-empty-catch): out of memory; the swap may then fail.
   }
 }
 
-void leave(JournalThread& thread, const JournalCall& call) {
+void leave(LoggedThread& thread, const LoggedCall& call) {
   thread.call = innermost = call.outer.call;
   thread.record = call.outer.record;
   thread.in_node = call.outer.in_node;
 }
 
-void end(const JournalThread& thread, const JournalCall& call, const char* name, bool is_node) {
-  Journal::get().end(thread, call, name, is_node);
+void end(const LoggedThread& thread, const LoggedCall& call, const char* name, bool is_node) {
+  Log::get().end(thread, call, name, is_node);
 }
 
 std::mutex& mutex() {
-  return Journal::get().mutex();
+  return Log::get().mutex();
 }
 void reset_in_child() {
-  Journal::get().reset_in_child();
+  Log::get().reset_in_child();
 }
 
-}  // namespace optrace_ops::tensor_journal
+}  // namespace optrace_ops::tensor_log

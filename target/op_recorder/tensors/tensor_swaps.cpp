@@ -25,7 +25,7 @@ MethodDefinition* definition = nullptr;  // Of torch._C._swap_tensor_impl; null:
 Function original = nullptr;
 
 Object* drop_and_swap(Object* self, Object* arguments) {
-  tensor_journal::drop_tensors();
+  tensor_log::drop_tensors();
   return original(self, arguments);
 }
 

@@ -2,13 +2,13 @@
 
 namespace optrace_ops {
 
-// torch.utils.swap_tensors refuses tensors that have weak references, and the journal of tensors
+// torch.utils.swap_tensors refuses tensors that have weak references, and the log of tensors
 // holds some. They are dropped before a swap.
 
 /// Finds PyTorch's function. Call with the GIL held.
 void find_swap_function();
 
-/// From now on, tensor_journal::drop_tensors() is called before each swap. Without effect if the
+/// From now on, tensor_log::drop_tensors() is called before each swap. Without effect if the
 /// function was not found.
 void watch_swaps();
 

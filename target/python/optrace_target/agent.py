@@ -161,7 +161,7 @@ class Agent:
 
     def record_ops(self, path, tensors=0):
         """Records ops, too, from the next start on; also up to `tensors`
-        bytes of the journal of tensors.
+        bytes of the log of tensors.
 
         Returns sentences on missing data, empty on success.
         """

@@ -9,7 +9,7 @@ import sys
 def load_op_records(functions, path, tensors=0):
     """Returns the bare C functions that start and stop a recording with op records.
 
-    `functions` are those of the agent. Recordings contain up to `tensors` bytes of the journal of
+    `functions` are those of the agent. Recordings contain up to `tensors` bytes of the log of
     tensors. Raises OSError if the library at `path` can't be used.
     """
     library = ctypes.PyDLL(path)

@@ -76,7 +76,7 @@ class Key:
     PLANS = "plans"
     RETURNS_PER_SITE = "returns_per_site"
     OP_AGENT = "op_agent"
-    TENSORS = "tensors"  # The most bytes of the journal of tensors; 0: none.
+    TENSORS = "tensors"  # The most bytes of the log of tensors; 0: none.
     ACTIVITY_AGENT = "activity_agent"
     CUDA_CALLS_AGENT = "cuda_calls_agent"
     FILES = "files"

@@ -49,7 +49,7 @@ def test_it_has_the_frames_of_the_json(optrace, trace, database):
     assert sorted(",".join(map(str, row)) for row in table) == sorted(lines)
 
 
-def test_the_journal_of_tensors_has_tables(optrace, python, tmp_path):
+def test_the_log_of_tensors_has_tables(optrace, python, tmp_path):
     file = tmp_path / "contiguous.db"
     result = optrace("Tensor.contiguous", "--python", python, "--tensors", "--input",
                      "torch.rand(3, 4).t()", "--format", "sqlite", "-o", file)

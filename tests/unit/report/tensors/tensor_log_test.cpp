@@ -31,25 +31,25 @@ std::string tensor(int storage, const std::string& more, const std::string& stri
 }  // namespace
 
 TEST_CASE("the peak is the largest sum of the storages of a device", "[tensors]") {
-  const auto journal = read_tensor_journal(trace_with({
+  const auto log = read_tensor_log(trace_with({
       R"({"storage":1,"bytes":100,"device":"cpu","call":1},)"
       R"({"storage":2,"bytes":50,"device":"cpu","call":2},{"ended":1,"before":3})",
       R"({"storage":3,"bytes":90,"device":"cpu","call":3},{"resized":2,"bytes":70,"call":4},)"
       R"({"storage":4,"bytes":999,"device":"meta","call":4},)"
       R"({"storage":5,"bytes":7,"device":"cuda:0","call":5})",
   }));
-  REQUIRE(journal);
-  REQUIRE(journal->peaks.size() == 2);
-  const PeakMemory& peak = journal->peaks.at("cpu");
+  REQUIRE(log);
+  REQUIRE(log->peaks.size() == 2);
+  const PeakMemory& peak = log->peaks.at("cpu");
   CHECK(peak.bytes == 160);
   CHECK(peak.call == 4);
   CHECK(peak.storages == std::vector<std::uint64_t>{3, 2});
-  CHECK(journal->storages.at(2).largest == 70);
-  CHECK(journal->storages.at(1).ended_before == 3);
+  CHECK(log->storages.at(2).largest == 70);
+  CHECK(log->storages.at(1).ended_before == 3);
 }
 
 TEST_CASE("a copy is told by its op, and its reason by what differs", "[tensors]") {
-  const auto journal = read_tensor_journal(trace_with({
+  const auto log = read_tensor_log(trace_with({
       R"({"call":2,"op":"aten::copy_","in":1,"arguments":[)" +
           tensor(2, R"(,"name":"self","written":true)") + "," +
           tensor(1, R"(,"name":"src")", "[2]") +
@@ -58,20 +58,20 @@ TEST_CASE("a copy is told by its op, and its reason by what differs", "[tensors]
           "]},"
           R"({"variable":"x","file":0,"tensor":7,"storage":2})",
   }));
-  REQUIRE(journal);
-  const auto copies = all_copies(*journal);
+  REQUIRE(log);
+  const auto copies = all_copies(*log);
   REQUIRE(copies.size() == 1);
   CHECK(copies[0].copy.from == 1);
   CHECK(copies[0].copy.to == 2);
   CHECK(copies[0].copy.reason == "layout: strides 2 to 1");
   CHECK(copies[0].through == std::vector<std::string>{"aten::clone", "aten::copy_"});
-  const auto histories = histories_of(*journal, "x");
+  const auto histories = histories_of(*log, "x");
   REQUIRE(histories.size() == 1);
   CHECK(histories[0].copied_from.size() == 1);
   CHECK(histories[0].steps.size() == 1);
 }
 
-TEST_CASE("entries of a journal that can't be are skipped", "[tensors]") {
+TEST_CASE("entries of a log that can't be are skipped", "[tensors]") {
   const Trace trace = trace_with({
       R"(1,null,"x",{},[],{"call":0,"op":"a"},{"call":3,"op":"b","in":3},{"call":2,"op":"c","in":9},)"
       R"({"call":5,"op":"d","in":4,"arguments":[1,{"shape":["x"],"storage":-1}],"results":{}},)"
@@ -80,17 +80,17 @@ TEST_CASE("entries of a journal that can't be are skipped", "[tensors]") {
       R"({"variable":"v","tensor":18446744073709551615,"storage":99})",
       "broken",
   });
-  const auto journal = read_tensor_journal(trace);
-  REQUIRE(journal);
-  REQUIRE(journal->calls.size() == 1);
-  CHECK(journal->calls[0].name == "d");
-  CHECK(journal->outermost(5) == journal->call(5));
-  CHECK(journal->storages.at(1).bytes == 0);
+  const auto log = read_tensor_log(trace);
+  REQUIRE(log);
+  REQUIRE(log->calls.size() == 1);
+  CHECK(log->calls[0].name == "d");
+  CHECK(log->outermost(5) == log->call(5));
+  CHECK(log->storages.at(1).bytes == 0);
   TensorsAnswer answer;
-  answer.journal = *journal;
-  answer.histories = histories_of(*journal, "");
+  answer.log = *log;
+  answer.histories = histories_of(*log, "");
   CHECK(!to_text(answer, {}).empty());
   CHECK(!to_json(answer).empty());
   CHECK(!TensorDetails(trace).of(1));
-  CHECK(!read_tensor_journal(Trace()));
+  CHECK(!read_tensor_log(Trace()));
 }
