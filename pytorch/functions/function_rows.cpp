@@ -39,7 +39,7 @@ constexpr auto kRows = std::to_array<FunctionRow>({
     {"c10::detail::*", Layer::runtime, hidden},
     {"c10::function_ref<*", Layer::runtime, hidden},
 
-    // Plumbing of the standard library and of pybind11.
+    // The standard library and pybind11.
     {"std::*", Layer::runtime, hidden},
     {"__gnu_cxx::*", Layer::runtime, hidden},
     {"pybind11::*", Layer::binding, hidden},

@@ -8,7 +8,7 @@ namespace optrace {
 enum class Visibility : std::uint8_t {
   always,      ///< A step of an op's path, or work done for it.
   if_leading,  ///< Shown only if it leads to a frame that is always shown; otherwise bookkeeping.
-  hidden,      ///< Plumbing: replaced by the frames below it.
+  hidden,      ///< Passes calls on: replaced by the frames below it.
 };
 
 }  // namespace optrace

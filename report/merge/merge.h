@@ -7,7 +7,7 @@
 namespace optrace {
 
 struct MergeOptions {
-  bool all = false;    ///< Keep wrapper templates, interpreter frames and other plumbing.
+  bool all = false;    ///< Keep wrapper templates, interpreter frames and runtime libraries.
   bool times = false;  ///< Adds the duration of each path: detail's key "time".
   /// Adds the calls one by one: Report::timeline. The frames are those of the timeline's calls.
   bool timeline = false;

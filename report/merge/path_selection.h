@@ -8,8 +8,8 @@
 namespace optrace {
 
 /// Returns the paths that the report shows: all of the trace's if `all` is true, else without those
-/// of plumbing, which are folded into the shown path above them. An autograd node is below the op
-/// that made it, wherever the engine ran it. Parents come before their children. Throws
+/// of hidden functions, which are folded into the shown path above them. An autograd node is below
+/// the op that made it, wherever the engine ran it. Parents come before their children. Throws
 /// Error(usage) if the index is corrupt.
 ReportPathSet select_paths(const Trace& trace, TracedFunctions& functions, const CallDetails& calls,
                            bool all);

@@ -23,7 +23,7 @@ class PathFunctions : public CallTreeFunctions {
   virtual const FunctionRole& role(std::uint32_t function) const = 0;
   /// Returns true if the function has no path of its own, because only the functions that it leads
   /// to matter. A path without a function stands for it and for all such functions below.
-  virtual bool is_plumbing(std::uint32_t function) const = 0;
+  virtual bool is_uncounted(std::uint32_t function) const = 0;
   /// Returns TracePath::call_offset of an entry whose caller is `caller`.
   virtual std::uint32_t call_offset(const Event& entry, std::uint32_t caller) const = 0;
   virtual std::string_view python_name(std::uint32_t python_function) const = 0;

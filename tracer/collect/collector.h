@@ -18,7 +18,7 @@ struct CollectorOptions {
   TraceSelection selection;
   bool timeline = false;  ///< Also keep every event while the budget has room.
   /// The recording is that of one call: also functions of runtime libraries have paths of their own
-  /// (PathFunctions::is_plumbing), and the trace has no duration.
+  /// (PathFunctions::is_uncounted), and the trace has no duration.
   bool single_call = false;
   /// Limits the paths and events of all processes together. If null, each process has a budget of
   /// the default size.

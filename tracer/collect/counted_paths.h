@@ -35,8 +35,8 @@ struct CountedPathKey {
   PathKind kind() const { return static_cast<PathKind>(kind_and_jump / 2); }
   bool is_tail_call() const { return kind_and_jump % 2 != 0; }
   bool is_function() const { return kind() == PathKind::function && what != kNone; }
-  /// A path that stands for a function without a path of its own (PathFunctions::is_plumbing).
-  bool is_plumbing() const { return kind() == PathKind::function && what == kNone; }
+  /// A path that stands for a function without a path of its own (PathFunctions::is_uncounted).
+  bool is_uncounted() const { return kind() == PathKind::function && what == kNone; }
 };
 
 /// The counts of a path, and the selection's decisions for it, in one cache line.

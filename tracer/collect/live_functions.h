@@ -19,7 +19,8 @@
 namespace optrace {
 
 /// The properties of functions of a running program, determined as they occur. All objects that are
-/// passed to the constructor must outlive this one. With `all_have_paths`, no function is plumbing.
+/// passed to the constructor must outlive this one. With `all_have_paths`, every function is
+/// counted.
 class LiveFunctions : public PathFunctions {
  public:
   LiveFunctions(const Trace& trace, const FunctionTable& table, const RecordedTexts& texts,
@@ -37,12 +38,12 @@ class LiveFunctions : public PathFunctions {
     return role(function).evaluation_loop;
   }
   bool is_agent(std::uint32_t function) const override;
-  bool is_plumbing(std::uint32_t function) const override {
+  bool is_uncounted(std::uint32_t function) const override {
     if (all_have_paths_) return false;
     const std::uint32_t module = trace_.functions[function].module;
-    while (plumbing_.size() < trace_.modules.size())
-      plumbing_.push_back(!has_counted_calls(trace_.modules[plumbing_.size()].path));
-    return module != kNone && plumbing_[module];
+    while (uncounted_.size() < trace_.modules.size())
+      uncounted_.push_back(!has_counted_calls(trace_.modules[uncounted_.size()].path));
+    return module != kNone && uncounted_[module];
   }
   bool begins_threads(std::uint32_t function) const override;
   bool runs_nodes(std::uint32_t function) const override { return role(function).runs_nodes; }
@@ -81,7 +82,7 @@ class LiveFunctions : public PathFunctions {
   const bool all_have_paths_;
   mutable std::map<std::uint32_t, FunctionJumps> jumps_;
   mutable std::deque<FunctionRole> roles_;
-  mutable std::vector<bool> plumbing_;  // By module.
+  mutable std::vector<bool> uncounted_;  // By module.
   mutable OpNames ops_;
   mutable NamedFunctions names_;
   mutable std::size_t named_ = 0;

@@ -97,8 +97,8 @@ void ThreadCounter::finish(std::uint64_t time) {
 std::uint32_t ThreadCounter::add(const CallTreeRules::Node& node, const Event* event) {
   bool jump = node.tail_call;
   std::uint32_t what = node.what;
-  if (node.kind == PathKind::function && shared_.functions.is_plumbing(node.what)) {
-    if (node.shown_under != kNone && shared_.paths[node.shown_under].is_plumbing())
+  if (node.kind == PathKind::function && shared_.functions.is_uncounted(node.what)) {
+    if (node.shown_under != kNone && shared_.paths[node.shown_under].is_uncounted())
       return node.shown_under;
     what = kNone;
     jump = false;
@@ -189,7 +189,7 @@ inline void ThreadCounter::leave(const Live& live, std::uint64_t time) {
 // entered once, with the first.
 bool ThreadCounter::repeats(const CallTreeRules::State& state, std::size_t native) const {
   return native > 0 && state.native[native - 1].node == state.native[native].node &&
-         shared_.paths[state.native[native].node].is_plumbing();
+         shared_.paths[state.native[native].node].is_uncounted();
 }
 
 // Ends the frames that are not kept, and enters the new ones.

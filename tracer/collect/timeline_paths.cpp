@@ -47,7 +47,7 @@ class TracePathFunctions : public PathFunctions {
   }
   std::uint32_t op_of(std::uint32_t record) const override { return tree_.op_of(record); }
   const FunctionRole& role(std::uint32_t function) const override { return tree_.role(function); }
-  bool is_plumbing(std::uint32_t) const override { return false; }
+  bool is_uncounted(std::uint32_t) const override { return false; }
   std::uint32_t call_offset(const Event& entry, std::uint32_t caller) const override {
     return call_offset_of(trace_, entry, caller);
   }

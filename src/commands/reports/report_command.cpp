@@ -202,7 +202,7 @@ OptionRow output_rows(OutputOptions& options, std::string usual_format) {
       report_format_row(options, std::move(usual_format)),
       output_file_row(options.file),
       {"--all", "",
-       "Show every frame, also wrapper templates, the interpreter's\nframes and plumbing",
+       "Show every frame, also wrapper templates, the interpreter's\nframes and runtime libraries",
        &options.tree.all},
       {"--why", "",
        "Below each dispatcher frame, show the chosen key, the key\nset and the fallthrough keys "
