@@ -107,7 +107,7 @@ class FrameBuilder {
         put_in_order(frames[i].children, of_frame->second, called[i]);
       else
         std::ranges::reverse(frames[i].children);
-      if (library_calls_.hand_down_calls(paths_[i], frames[i])) share_calls(frames[i]);
+      if (library_calls_.assign_calls_to_callees(paths_[i], frames[i])) share_calls(frames[i]);
       if (const FunctionFacts* const function = known_function(paths_[i]);
           function != nullptr && !function->decisions.empty())
         add_decisions_not_seen(frames[i], function->decisions);

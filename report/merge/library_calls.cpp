@@ -114,7 +114,7 @@ Frame LibraryCalls::make_kernel_frame(CallDetails::Kernel kernel) const {
   return frame;
 }
 
-bool LibraryCalls::hand_down_calls(const ReportPath& path, Frame& frame) {
+bool LibraryCalls::assign_calls_to_callees(const ReportPath& path, Frame& frame) {
   if (frame.detail->calls.empty()) return false;
   Detail& detail = frame.detail.edit();
   std::vector<LibraryCall> kept;

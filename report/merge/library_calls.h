@@ -41,7 +41,7 @@ class LibraryCalls {
   /// attributed to the caller. If exactly one child frame is of the called function, the record
   /// moves there. If none is, it moves to a new frame, so that every library call has a frame.
   /// Returns true if the frame had library calls.
-  bool hand_down_calls(const ReportPath& path, Frame& frame);
+  bool assign_calls_to_callees(const ReportPath& path, Frame& frame);
 
  private:
   void add_kernel_frames(std::vector<CallDetails::Kernel> kernels,
