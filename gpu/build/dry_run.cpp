@@ -28,9 +28,9 @@ constexpr const char* kDevices = "OPTRACE_DRY_RUN_DEVICES";
 
 /// Returns the products whose names have the longest common prefix with that one; a few if none
 /// has.
-std::vector<std::string> models_like(const std::string& wanted) {
+std::vector<std::string> models_like(const std::string& requested) {
   constexpr std::size_t kMax = 12;
-  const std::string key = emulated::model_key(wanted.substr(0, wanted.find(',')));
+  const std::string key = emulated::model_key(requested.substr(0, requested.find(',')));
   const auto alike = [&key](const std::string& model) {
     return std::ranges::mismatch(key, model).in1 - key.begin();
   };

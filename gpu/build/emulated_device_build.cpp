@@ -228,7 +228,7 @@ BuildDescription emulated_device_description(const std::vector<std::filesystem::
   build.key_files.push_back(device_generator());
   for (auto& header : device->headers()) build.key_files.push_back(std::move(header));
   build.misfit = [device](const Prebuilt& prebuilt) { return device->misfit(prebuilt); };
-  build.wanted = [device](const std::string& library) { return device->wants(library); };
+  build.is_needed = [device](const std::string& library) { return device->wants(library); };
   build.obstacle = [device] { return device->obstacle(); };
   build.contents = [device](const auto& folder) { return device->contents(folder); };
   return build;

@@ -48,11 +48,11 @@ void generate(bool forward, const DeviceFamily& family, const std::string& funct
   std::vector<std::string> headers;
   for (const std::string_view header : family.headers)
     if (!header.empty() && has_header(arguments, header)) headers.emplace_back(header);
-  const auto wanted = [&](std::string_view name) {
+  const auto accepts = [&](std::string_view name) {
     return asked.contains(std::string(name)) || family_of_function(name) == &family;
   };
   std::vector<Prototype> prototypes;
-  if (!headers.empty()) prototypes = read_prototypes(write_includes(headers), arguments, wanted);
+  if (!headers.empty()) prototypes = read_prototypes(write_includes(headers), arguments, accepts);
   for (const Prototype& prototype : prototypes) asked.erase(prototype.name);
   OutputFile result(output);
   result.write(forward ? write_forwarders(family, headers, prototypes)

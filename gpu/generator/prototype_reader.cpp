@@ -103,7 +103,7 @@ Prototype read_prototype(CXCursor cursor) {
 
 std::vector<Prototype> read_prototypes(const std::string& source,
                                        const std::vector<std::string>& arguments,
-                                       const std::function<bool(std::string_view)>& wanted) {
+                                       const std::function<bool(std::string_view)>& accepts) {
   const ClangIndex index(clang_createIndex(0, 0), &clang_disposeIndex);
   constexpr const char* kName = "prototypes.cpp";
   CXUnsavedFile file{kName, source.c_str(), source.size()};
@@ -127,7 +127,7 @@ std::vector<Prototype> read_prototypes(const std::string& source,
       const CXCursorKind kind = clang_getCursorKind(cursor);
       if (kind == CXCursor_LinkageSpec || kind == CXCursor_UnexposedDecl) {
         self(self, cursor);
-      } else if (is_c_function(cursor) && wanted(take(clang_getCursorSpelling(cursor))) &&
+      } else if (is_c_function(cursor) && accepts(take(clang_getCursorSpelling(cursor))) &&
                  seen.insert(take(clang_getCursorSpelling(cursor))).second) {
         prototypes.push_back(read_prototype(cursor));
       }

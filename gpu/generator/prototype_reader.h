@@ -10,11 +10,11 @@
 namespace optrace {
 
 /// Returns the prototypes of the C functions that `source` (C++ that includes headers) declares and
-/// whose names `wanted` accepts, without duplicates. Errors in headers are ignored as far as
+/// whose names `accepts` accepts, without duplicates. Errors in headers are ignored as far as
 /// libclang can recover. `arguments` are compiler arguments (-isystem FOLDER). Throws Error(failed)
 /// if nothing can be parsed.
 std::vector<Prototype> read_prototypes(const std::string& source,
                                        const std::vector<std::string>& arguments,
-                                       const std::function<bool(std::string_view)>& wanted);
+                                       const std::function<bool(std::string_view)>& accepts);
 
 }  // namespace optrace

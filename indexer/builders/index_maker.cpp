@@ -17,16 +17,16 @@
 namespace optrace {
 namespace {
 
-bool is_wanted(const std::string& name, const std::vector<std::string>& only) {
+bool is_selected(const std::string& name, const std::vector<std::string>& only) {
   return only.empty() || std::ranges::any_of(only, [&](const std::string& pattern) {
            return matches_glob(name, pattern);
          });
 }
 
 // Returns the units that match `only`, the largest first, so that no large unit is left for last.
-std::vector<SourceUnit> wanted_units(std::vector<SourceUnit> units,
-                                     const std::vector<std::string>& only) {
-  std::erase_if(units, [&](const SourceUnit& unit) { return !is_wanted(unit.name, only); });
+std::vector<SourceUnit> selected_units(std::vector<SourceUnit> units,
+                                       const std::vector<std::string>& only) {
+  std::erase_if(units, [&](const SourceUnit& unit) { return !is_selected(unit.name, only); });
   if (units.empty()) {
     throw Error(ExitStatus::usage, "no unit of the source tree matches --only",
                 "The pattern is for paths from the top of the tree, and * matches any characters: "
@@ -53,7 +53,7 @@ MadeIndex make_index(const MakeIndexOptions& options) {
   ProgressReporter progress;
   TreeWork work(std::move(tree), options.python, progress);
   work.prepare();
-  const std::vector<SourceUnit> units = wanted_units(work.units(), options.only);
+  const std::vector<SourceUnit> units = selected_units(work.units(), options.only);
   ParsedUnits parsed =
       work.parse(units, {.jobs = options.jobs, .worker_memory = options.worker_memory});
   IndexContents contents = merge_findings(parsed.units, parsed.headers);

@@ -111,10 +111,10 @@ enum class Interest {
 };
 
 // Unqualified names of functions.
-using Wanted = std::map<std::string, Interest>;
+using Interests = std::map<std::string, Interest>;
 
-void want(const std::string& name, Interest interest, Wanted& wanted) {
-  const auto [at, is_new] = wanted.try_emplace(name, interest);
+void add_interest(const std::string& name, Interest interest, Interests& interests) {
+  const auto [at, is_new] = interests.try_emplace(name, interest);
   if (!is_new) at->second = std::max(at->second, interest);
 }
 
@@ -148,13 +148,13 @@ class Names {
     }
   }
 
-  void add(std::string_view name, Interest interest, Wanted& wanted) const {
+  void add(std::string_view name, Interest interest, Interests& interests) const {
     std::string base = bare(name);
     base.resize(std::min(base.find('.'), base.size()));
     if (base.empty()) return;
-    want(base, interest, wanted);
+    add_interest(base, interest, interests);
     if (const auto op = functions_.find(base); op != functions_.end())
-      for (const auto& function : op->second) want(function, interest, wanted);
+      for (const auto& function : op->second) add_interest(function, interest, interests);
   }
 
   bool is_op(const std::string& base) const { return functions_.contains(base); }
@@ -211,18 +211,18 @@ class OnDemand {
   }
 
   AddedOnDemand add(const std::vector<std::string>& names) {
-    Wanted wanted;
+    Interests interests;
     for (const auto& name : names) {
       asked_.insert(name);
-      names_.add(name, Interest::asked, wanted);
+      names_.add(name, Interest::asked, interests);
     }
-    look_for_definitions(wanted);
+    look_for_definitions(interests);
     AddedOnDemand added;
     std::size_t left = kMaxUnits;
     std::size_t callees_left = kMaxUnitsOfCallees;
-    Wanted seen = wanted;
-    for (int level = 0; level < kMaxLevels && !wanted.empty(); ++level) {
-      std::vector<std::string> units = units_that_define(wanted);
+    Interests seen = interests;
+    for (int level = 0; level < kMaxLevels && !interests.empty(); ++level) {
+      std::vector<std::string> units = units_that_define(interests);
       // Units that were chosen before are read for their calls and don't count against the limit.
       const auto fresh = std::stable_partition(
           units.begin(), units.end(), [&](const auto& unit) { return chosen_.contains(unit); });
@@ -233,9 +233,9 @@ class OnDemand {
       chosen_.insert(units.begin(), units.end());
       added.units += taken;
       added.parsed += read(units);
-      Wanted next = callees(wanted);
+      Interests next = callees(interests);
       std::erase_if(next, [&](const auto& name) { return !seen.insert(name).second; });
-      wanted = std::move(next);
+      interests = std::move(next);
       if (callees_left == 0) break;
     }
     return added;
@@ -279,7 +279,7 @@ class OnDemand {
 
   // Records where ops, their kernels and `asked` are defined, in one pass over the text of all
   // units.
-  void look_for_definitions(const Wanted& asked) {
+  void look_for_definitions(const Interests& asked) {
     std::unordered_set<std::string> names = names_.all();
     for (const auto& [name, interest] : asked) names.insert(name);
     look_for_definitions(names, "");
@@ -295,7 +295,7 @@ class OnDemand {
 
   // Returns the units that define requested names or backends, those with the most first. If there
   // are none, returns the other units, those that define the most names first.
-  std::vector<std::string> units_that_define(const Wanted& names) const {
+  std::vector<std::string> units_that_define(const Interests& names) const {
     struct Score {
       int foremost = 0;
       int names = 0;
@@ -339,19 +339,19 @@ class OnDemand {
            });
   }
 
-  // Returns the ops that the wanted functions call, and the kernels of these ops. For backends,
+  // Returns the ops that functions of interest call, and the kernels of these ops. For backends,
   // also the functions of at::native that they call, which are in the same folder.
-  Wanted callees(const Wanted& wanted) {
+  Interests callees(const Interests& interests) {
     std::unordered_set<std::string> known;
     for (const auto& function : functions_)
       if (function.symbol.starts_with("_ZN2at6native"))
         known.insert(name_in_at(function.symbol).first);
-    Wanted found;
+    Interests found;
     std::map<std::string, std::unordered_set<std::string>> unknown;  // By folder.
     for (const auto& function : functions_) {
       const std::string caller = name_in_at(function.symbol).first;
-      const auto interest_in_caller = wanted.find(caller);
-      if (interest_in_caller == wanted.end()) continue;
+      const auto interest_in_caller = interests.find(caller);
+      if (interest_in_caller == interests.end()) continue;
       const bool is_of_backend =
           interest_in_caller->second == Interest::backend || of_backends_.contains(caller);
       const std::set<std::string_view> words = words_of(caller);
@@ -360,11 +360,11 @@ class OnDemand {
         // `at::convolution_symint` calls the op convolution (torchgen/api/types/signatures.py).
         constexpr std::string_view kSymInt = "_symint";
         if (name.ends_with(kSymInt)) name.resize(name.size() - kSymInt.size());
-        if (name.empty() || wanted.contains(name)) continue;
+        if (name.empty() || interests.contains(name)) continue;
         if (!is_op && !names_.is_op(name)) {
           if (is_of_backend && call.callee.starts_with("_ZN2at6native")) {
             of_backends_.insert(name);
-            want(name, Interest::backend, found);
+            add_interest(name, Interest::backend, found);
             if (!known.contains(name))
               unknown[function.file.substr(0, function.file.rfind('/') + 1)].insert(name);
           }

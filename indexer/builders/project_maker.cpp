@@ -124,7 +124,7 @@ UnitsToParse units_of(const Project& project, const PythonInstallation& python) 
                 kProjectRemedy);
   }
   const SourceTree tree{project.folder, python.torch_version};
-  UnitsToParse wanted;
+  UnitsToParse to_parse;
   std::map<std::vector<std::string>, std::size_t> groups;
   std::vector<std::size_t> sizes;
   for (const auto& [source, own] : commands) {
@@ -138,17 +138,17 @@ UnitsToParse units_of(const Project& project, const PythonInstallation& python) 
     arguments.insert(arguments.end(), own.begin(), own.end());
     const auto [group, is_new] = groups.try_emplace(arguments, groups.size());
     if (is_new) {
-      wanted.groups.push_back({fmt::format("group-{}", group->second), arguments, ""});
+      to_parse.groups.push_back({fmt::format("group-{}", group->second), arguments, ""});
       sizes.push_back(0);
     }
     ++sizes[group->second];
-    wanted.units.push_back(
+    to_parse.units.push_back(
         {source, source.lexically_relative(project.folder).generic_string(), group->second});
   }
   for (std::size_t group = 0; group < sizes.size(); ++group)
-    if (sizes[group] >= kWorthSharing) wanted.groups[group].precompiled_text = kShared;
-  wanted.setup.folders = {{project.folder.string(), ""}};
-  return wanted;
+    if (sizes[group] >= kWorthSharing) to_parse.groups[group].precompiled_text = kShared;
+  to_parse.setup.folders = {{project.folder.string(), ""}};
+  return to_parse;
 }
 
 // Returns the ops that the project defines, with their schemas.
@@ -282,17 +282,17 @@ MadeIndex make_project_index(const MakeProjectOptions& options) {
   const InterruptGuard guard;
   ProgressReporter progress;
   const PythonInstallation python = examine_python(options.python);
-  const UnitsToParse wanted = units_of(project, python);
+  const UnitsToParse to_parse = units_of(project, python);
   const WorkFolder work(project.folder, python.torch_folder);
   FileHashes hashes;
   ParsedUnits parsed =
-      parse_units(wanted, work, hashes,
+      parse_units(to_parse, work, hashes,
                   {.jobs = options.jobs, .worker_memory = options.worker_memory}, progress);
   IndexContents contents = merge_findings(parsed.units, parsed.headers);
   if (contents.functions.empty()) {
     throw Error(ExitStatus::failed,
                 fmt::format("nothing was found in the {} sources of {}; the first failure: {}",
-                            wanted.units.size(), project.folder.string(),
+                            to_parse.units.size(), project.folder.string(),
                             parsed.failed.empty() ? "none" : parsed.failed.front().reason),
                 kProjectRemedy);
   }
@@ -300,12 +300,12 @@ MadeIndex make_project_index(const MakeProjectOptions& options) {
   contents.meta = {{"torch_version", python.torch_version},
                    {"project", project.name},
                    {"source", project.folder.string()},
-                   {"units", std::to_string(wanted.units.size())},
+                   {"units", std::to_string(to_parse.units.size())},
                    {"units_failed", std::to_string(parsed.failed.size())}};
   write_index(std::move(contents), path);
   return {.path = path,
           .torch_version = python.torch_version,
-          .units = wanted.units.size(),
+          .units = to_parse.units.size(),
           .parsed = parsed.parsed_now,
           .failed = std::move(parsed.failed),
           .differing = {}};

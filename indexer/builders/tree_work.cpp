@@ -118,24 +118,24 @@ std::vector<SourceUnit> TreeWork::units() const {
 }
 
 UnitsToParse TreeWork::units_to_parse(const std::vector<SourceUnit>& sources) const {
-  UnitsToParse wanted;
+  UnitsToParse to_parse;
   for (const UnitGroup group : kUnitGroups) {
     if (std::ranges::none_of(sources, [&](const SourceUnit& unit) { return unit.group == group; }))
       continue;
     for (const auto& source : sources)
       if (source.group == group)
-        wanted.units.push_back({source.path, source.name, wanted.groups.size()});
-    wanted.groups.push_back(
+        to_parse.units.push_back({source.path, source.name, to_parse.groups.size()});
+    to_parse.groups.push_back(
         {group_name(group),
          compiler_arguments(group, tree_, generated(), python_, data_folder() / "stub_headers"),
          precompiled_text(group)});
   }
   const auto include = python_.torch_folder / "include";
-  wanted.setup.folders = {{tree_.folder.string(), ""},
-                          {generated().string(), ""},
-                          {(include / "ATen").string(), "build/aten/src/ATen"}};
-  wanted.setup.left_out = {(tree_.folder / "third_party").string()};
-  return wanted;
+  to_parse.setup.folders = {{tree_.folder.string(), ""},
+                            {generated().string(), ""},
+                            {(include / "ATen").string(), "build/aten/src/ATen"}};
+  to_parse.setup.left_out = {(tree_.folder / "third_party").string()};
+  return to_parse;
 }
 
 ParsedUnits TreeWork::parse(const std::vector<SourceUnit>& units, const ParseOptions& options) {

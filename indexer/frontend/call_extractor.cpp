@@ -19,8 +19,8 @@ struct NamedMember {
   CXCursor found;
 };
 
-CXChildVisitResult visit_member(CXCursor cursor, CXCursor /*parent*/, CXClientData wanted) {
-  auto* member = static_cast<NamedMember*>(wanted);
+CXChildVisitResult visit_member(CXCursor cursor, CXCursor /*parent*/, CXClientData searched) {
+  auto* member = static_cast<NamedMember*>(searched);
   if (is_function(clang_getCursorKind(cursor)) &&
       take(clang_getCursorSpelling(cursor)) == member->name) {
     member->found = cursor;
@@ -192,10 +192,10 @@ const UnitExtractor::Callee* UnitExtractor::dependent_member(CXCursor member) {
   std::size_t size = 0;
   const char* text = file == nullptr ? nullptr : clang_getFileContents(unit_, file, &size);
   if (text == nullptr || end > size) return nullptr;
-  NamedMember wanted{last_name({text, end}), clang_getNullCursor()};
-  if (wanted.name.empty()) return nullptr;
-  clang_visitChildren(of, &visit_member, &wanted);
-  return clang_Cursor_isNull(wanted.found) != 0 ? nullptr : &callee_of(wanted.found);
+  NamedMember searched{last_name({text, end}), clang_getNullCursor()};
+  if (searched.name.empty()) return nullptr;
+  clang_visitChildren(of, &visit_member, &searched);
+  return clang_Cursor_isNull(searched.found) != 0 ? nullptr : &callee_of(searched.found);
 }
 
 }  // namespace optrace

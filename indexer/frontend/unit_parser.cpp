@@ -51,23 +51,23 @@ std::filesystem::path worker_program() {
 // One call of parse_units.
 class Parsing {
  public:
-  Parsing(const UnitsToParse& wanted, const WorkFolder& work, FileHashes& hashes,
+  Parsing(const UnitsToParse& to_parse, const WorkFolder& work, FileHashes& hashes,
           const ParseOptions& options, ProgressReporter& progress)
-      : wanted_(wanted),
+      : to_parse_(to_parse),
         work_(work),
         hashes_(hashes),
         cache_(work.path() / "units", hashes),
         progress_(progress),
         driver_({.worker = worker_program(), .jobs = chosen_jobs(options)},
-                with_limit(wanted.setup, options)),
+                with_limit(to_parse.setup, options)),
         common_(Digest()
                     .add(hashes.of(worker_program().string()))
                     .add(clang_version(worker_program()))
-                    .add(to_line(wanted.setup))
+                    .add(to_line(to_parse.setup))
                     .value()) {}
 
   ParsedUnits finish() {
-    for (std::size_t group = 0; group < wanted_.groups.size(); ++group)
+    for (std::size_t group = 0; group < to_parse_.groups.size(); ++group)
       groups_.push_back(look_up_header(group));
     look_up_units();
     // Reading a header again can change the identity of its units, so all units are looked up
@@ -89,10 +89,10 @@ class Parsing {
   };
 
   std::string header_name(std::size_t group) const {
-    return "the headers of " + wanted_.groups[group].name;
+    return "the headers of " + to_parse_.groups[group].name;
   }
   std::string precompiled_name(std::size_t group) const {
-    return wanted_.groups[group].name + ".pch";
+    return to_parse_.groups[group].name + ".pch";
   }
   std::filesystem::path precompiled_path(std::size_t group) const {
     return work_.path() / precompiled_name(group);
@@ -105,13 +105,13 @@ class Parsing {
   std::uint64_t arguments_identity(std::size_t group) const {
     Digest digest;
     digest.add(common_);
-    for (const auto& argument : wanted_.groups[group].arguments) digest.add(argument);
+    for (const auto& argument : to_parse_.groups[group].arguments) digest.add(argument);
     return digest.value();
   }
 
   Group look_up_header(std::size_t number) {
     Group group;
-    const std::string& text = wanted_.groups[number].precompiled_text;
+    const std::string& text = to_parse_.groups[number].precompiled_text;
     if (!text.empty()) {
       group.identity = Digest().add(arguments_identity(number)).add(text).value();
       group.header = cache_.find(header_name(number), group.identity);
@@ -133,9 +133,9 @@ class Parsing {
     waiting_.clear();
     parsed_.units.clear();
     for (auto& group : groups_) group.is_needed = false;
-    for (std::size_t unit = 0; unit < wanted_.units.size(); ++unit) {
-      const std::size_t group = wanted_.units[unit].group;
-      auto kept = cache_.find(wanted_.units[unit].name, unit_identity(group));
+    for (std::size_t unit = 0; unit < to_parse_.units.size(); ++unit) {
+      const std::size_t group = to_parse_.units[unit].group;
+      auto kept = cache_.find(to_parse_.units[unit].name, unit_identity(group));
       if (kept) {
         parsed_.units.push_back(*std::move(kept));
       } else {
@@ -150,7 +150,7 @@ class Parsing {
     std::vector<Unit> headers;
     std::vector<std::size_t> numbers;
     for (std::size_t number = 0; number < groups_.size(); ++number) {
-      const ParseGroup& group = wanted_.groups[number];
+      const ParseGroup& group = to_parse_.groups[number];
       if (group.precompiled_text.empty() || groups_[number].precompiled ||
           !groups_[number].is_needed) {
         continue;
@@ -185,20 +185,20 @@ class Parsing {
     if (waiting_.empty()) return;
     std::vector<Unit> units;
     for (const std::size_t number : waiting_) {
-      const ParseUnit& unit = wanted_.units[number];
-      units.push_back({unit.source.string(), unit.name, wanted_.groups[unit.group].arguments,
+      const ParseUnit& unit = to_parse_.units[number];
+      units.push_back({unit.source.string(), unit.name, to_parse_.groups[unit.group].arguments,
                        groups_[unit.group].precompiled ? precompiled_path(unit.group).string() : "",
                        ""});
     }
-    progress_.begin(units.size() == wanted_.units.size()
+    progress_.begin(units.size() == to_parse_.units.size()
                         ? fmt::format("Indexing {} units", units.size())
                         : fmt::format("Indexing {} units; {} are unchanged", units.size(),
-                                      wanted_.units.size() - units.size()));
+                                      to_parse_.units.size() - units.size()));
     auto failed = driver_.run(
         units,
         [&](std::size_t unit, const std::string& result) {
           parsed_.units.push_back(cache_.keep(units[unit].name,
-                                              unit_identity(wanted_.units[waiting_[unit]].group),
+                                              unit_identity(to_parse_.units[waiting_[unit]].group),
                                               units[unit].source, result));
           ++parsed_.parsed_now;
         },
@@ -206,7 +206,7 @@ class Parsing {
     std::move(failed.begin(), failed.end(), std::back_inserter(parsed_.failed));
   }
 
-  const UnitsToParse& wanted_;
+  const UnitsToParse& to_parse_;
   const WorkFolder& work_;
   FileHashes& hashes_;
   UnitCache cache_;
@@ -220,9 +220,9 @@ class Parsing {
 
 }  // namespace
 
-ParsedUnits parse_units(const UnitsToParse& wanted, const WorkFolder& work, FileHashes& hashes,
+ParsedUnits parse_units(const UnitsToParse& to_parse, const WorkFolder& work, FileHashes& hashes,
                         const ParseOptions& options, ProgressReporter& progress) {
-  return Parsing(wanted, work, hashes, options, progress).finish();
+  return Parsing(to_parse, work, hashes, options, progress).finish();
 }
 
 IndexContents merge_findings(std::span<const CachedUnit> units,

@@ -52,7 +52,7 @@ struct ParsedUnits {
 /// Parses units in worker processes. Units whose inputs have not changed are taken from `work`
 /// instead. Each result is stored as soon as it arrives, so that a run after an interruption
 /// continues there. Throws as Driver::run does.
-ParsedUnits parse_units(const UnitsToParse& wanted, const WorkFolder& work, FileHashes& hashes,
+ParsedUnits parse_units(const UnitsToParse& to_parse, const WorkFolder& work, FileHashes& hashes,
                         const ParseOptions& options, ProgressReporter& progress);
 
 /// Merges the findings in units and in the headers that they share, without duplicates.

@@ -43,12 +43,12 @@ std::string key_of(const OpFacts::Kernel& kernel) {
 
 /// Returns true if a function registered for the op is the kernel, or calls a definition of it.
 bool is_reached(const Index& index, const std::vector<Registration>& registrations,
-                const OpFacts::Kernel& kernel, const std::string& wanted) {
+                const OpFacts::Kernel& kernel, const std::string& searched) {
   for (const Registration& registration : registrations) {
     if (registration.key != kernel.key || registration.function.empty()) continue;
-    if (names_only(registration.function) == wanted) return true;
+    if (names_only(registration.function) == searched) return true;
     for (const CallSite& site : index.calls_of(registration.function, registration.location.file))
-      if (names_only(site.callee) == wanted && index.find_definition(site.callee)) return true;
+      if (names_only(site.callee) == searched && index.find_definition(site.callee)) return true;
   }
   return false;
 }
@@ -129,11 +129,11 @@ KernelCoverage kernel_coverage(const Index& index) {
     const std::vector<Registration> registrations = index.registrations_of(op.name);
     for (const OpFacts::Kernel& kernel : facts.kernels) {
       ++coverage.pairs.all;
-      const std::string wanted = key_of(kernel);
-      if (is_reached(index, registrations, kernel, wanted)) {
+      const std::string searched = key_of(kernel);
+      if (is_reached(index, registrations, kernel, searched)) {
         ++coverage.pairs.known;
         ++coverage.by_registration;
-      } else if (defined.contains(wanted)) {
+      } else if (defined.contains(searched)) {
         ++coverage.pairs.known;
       } else {
         auto& missing = is_of_other_device(kernel.key) ? coverage.not_built : coverage.missing;

@@ -65,9 +65,9 @@ bool is_header(std::string_view file) {
 
 std::pair<std::uint32_t, std::uint32_t> Index::State::definitions_of(
     std::string_view canonical_symbol) const {
-  const auto wanted = sections.rank_of(kSymbols, canonical_symbol);
-  if (!wanted) return {0, 0};
-  return sections.equal_range(SectionKind::definition_symbols, *wanted);
+  const auto searched = sections.rank_of(kSymbols, canonical_symbol);
+  if (!searched) return {0, 0};
+  return sections.equal_range(SectionKind::definition_symbols, *searched);
 }
 
 std::optional<std::uint32_t> Index::State::choose_definition(std::string_view canonical_symbol,
@@ -230,8 +230,8 @@ std::vector<Caller> Index::callers_of(std::string_view canonical_symbol) const {
   const auto exact = sections.rank_of(kSymbols, canonical_symbol);
   const auto key = sections.rank_of(kSymbols, function_key(canonical_symbol));
   if (!exact && !key) return callers;
-  const std::uint32_t wanted = exact ? *exact : *key;
-  const std::uint32_t also_wanted = key ? *key : *exact;
+  const std::uint32_t searched = exact ? *exact : *key;
+  const std::uint32_t or_callee = key ? *key : *exact;
   // A scan of all call sites: 4 MB take a millisecond; an inverse table would need as much space
   // again.
   const auto callees = sections.bytes(SectionKind::call_callees);
@@ -239,7 +239,7 @@ std::vector<Caller> Index::callers_of(std::string_view canonical_symbol) const {
   for (std::uint32_t at = 0; at < count; ++at) {
     std::uint32_t callee = 0;
     std::memcpy(&callee, callees.data() + at * sizeof callee, sizeof callee);
-    if (callee == wanted || callee == also_wanted) {
+    if (callee == searched || callee == or_callee) {
       const Definition caller = state_->definition(state_->caller_of(at));
       const CallSite call = state_->call(at, caller);
       callers.push_back({caller, call.location.line, call.location.approximate, call.kind});

@@ -222,19 +222,19 @@ std::uint64_t IndexSections::upper_bound(SectionKind numbers, std::uint64_t end,
 }
 
 std::pair<std::uint32_t, std::uint32_t> IndexSections::equal_range(SectionKind numbers,
-                                                                   std::uint32_t wanted) const {
+                                                                   std::uint32_t searched) const {
   const auto count = static_cast<std::uint32_t>(size(numbers) / sizeof(std::uint32_t));
   std::uint32_t low = 0;
   std::uint32_t high = count;
   while (low < high) {
     const std::uint32_t middle = low + (high - low) / 2;
-    if (number(numbers, middle) < wanted)
+    if (number(numbers, middle) < searched)
       low = middle + 1;
     else
       high = middle;
   }
   std::uint32_t end = low;
-  while (end < count && number(numbers, end) == wanted) ++end;
+  while (end < count && number(numbers, end) == searched) ++end;
   return {low, end};
 }
 

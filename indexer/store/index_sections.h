@@ -94,9 +94,9 @@ class IndexSections {
   /// Returns the rank of the name that contains the byte at `offset`. The names have one text each.
   std::uint32_t rank_at(const NameTable& table, std::uint64_t offset) const;
 
-  /// Returns the range of the entries equal to `wanted` in a section of ascending numbers.
+  /// Returns the range of the entries equal to `searched` in a section of ascending numbers.
   std::pair<std::uint32_t, std::uint32_t> equal_range(SectionKind numbers,
-                                                      std::uint32_t wanted) const;
+                                                      std::uint32_t searched) const;
 
   /// Returns the first index, below `end`, whose number is greater than `value`, or `end`. The
   /// numbers ascend.

@@ -93,9 +93,9 @@ void Index::State::each_definition(const Visit& visit) const {
   std::uint32_t current = 0;
   const auto count = sections.count<index_format::DefinitionRow>();
   for (std::uint32_t rank = 0; rank < count; ++rank) {
-    const std::uint32_t wanted = sections.number(SectionKind::definition_symbols, rank);
-    if (wanted < current) sections.fail("corrupt: definitions are out of order");
-    for (; current < wanted; ++current)
+    const std::uint32_t symbol = sections.number(SectionKind::definition_symbols, rank);
+    if (symbol < current) sections.fail("corrupt: definitions are out of order");
+    for (; current < symbol; ++current)
       offset += sections.terminated(SectionKind::symbols, offset).size() + 1;
     visit(rank, definition(rank, sections.terminated(SectionKind::symbols, offset)));
   }

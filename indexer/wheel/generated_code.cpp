@@ -123,8 +123,9 @@ class FileIndexer {
   }
 
   // Returns the symbol of the file's own definition with this name, visible from its scope.
-  std::string defined_name(const ParsedFunction& wanted) const {
-    const std::string_view last = std::string_view(wanted.name).substr(wanted.name.rfind(':') + 1);
+  std::string defined_name(const ParsedFunction& searched) const {
+    const std::string_view last =
+        std::string_view(searched.name).substr(searched.name.rfind(':') + 1);
     for (const ParsedFunction& function : parsed_.functions)
       if (function.name == last) return names_.symbol_of(function);
     return {};

@@ -16,8 +16,8 @@ struct Token {
   std::string_view text;  ///< Of a string literal, the contents.
   std::uint32_t line = 0;
 
-  bool is(std::string_view wanted) const {
-    return text == wanted && (kind == TokenKind::mark || kind == TokenKind::identifier);
+  bool is(std::string_view expected) const {
+    return text == expected && (kind == TokenKind::mark || kind == TokenKind::identifier);
   }
 };
 

@@ -100,8 +100,8 @@ WheelHeaders read_wheel_headers(const PythonInstallation& python, const WorkFold
   // There is neither a source tree nor generated code: all headers are the wheel's.
   const std::filesystem::path nowhere = work.path() / "no source tree";
   const SourceTree tree{nowhere, python.torch_version};
-  UnitsToParse wanted;
-  wanted.setup.folders = {
+  UnitsToParse to_parse;
+  to_parse.setup.folders = {
       {(include / "ATen").string(), std::string(kATen.substr(0, kATen.size() - 1))},
       {(include / "c10").string(), "c10"},
       {(include / "caffe2").string(), "caffe2"},
@@ -120,17 +120,18 @@ WheelHeaders read_wheel_headers(const PythonInstallation& python, const WorkFold
         text += fmt::format("#include <{}>\n", installed_path(header));
     const std::filesystem::path file = work.path() / fmt::format("headers-{}.cpp", unit.name);
     write_file(file, text);
-    wanted.units.push_back({file, fmt::format("headers of {}", unit.name), wanted.groups.size()});
-    wanted.groups.push_back(
+    to_parse.units.push_back(
+        {file, fmt::format("headers of {}", unit.name), to_parse.groups.size()});
+    to_parse.groups.push_back(
         {unit.name,
          compiler_arguments(unit.arguments, tree, nowhere, python, data_folder() / "stub_headers"),
          ""});
   }
   FileHashes hashes;
-  ParsedUnits parsed = parse_units(wanted, work, hashes, options, progress);
+  ParsedUnits parsed = parse_units(to_parse, work, hashes, options, progress);
   WheelHeaders headers;
   headers.contents = merge_findings(parsed.units, {});
-  headers.units = wanted.units.size();
+  headers.units = to_parse.units.size();
   headers.parsed = parsed.parsed_now;
   headers.failed = std::move(parsed.failed);
   TreePlaces places(include);

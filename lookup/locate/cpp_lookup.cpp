@@ -33,9 +33,9 @@ std::string searched_word(const std::vector<std::string>& components) {
 // Ranks PyTorch's namespaces by how likely a reader means them. Names in c10/ and ATen/ also occur
 // in torch/csrc's bindings and in the C++ frontend.
 int namespace_rank(const std::vector<std::string>& components) {
-  const auto starts_with = [&](std::initializer_list<std::string_view> wanted) {
-    return components.size() > wanted.size() &&
-           std::equal(wanted.begin(), wanted.end(), components.begin());
+  const auto starts_with = [&](std::initializer_list<std::string_view> expected) {
+    return components.size() > expected.size() &&
+           std::equal(expected.begin(), expected.end(), components.begin());
   };
   if (starts_with({"at", "native"})) return 0;
   if (starts_with({"at"})) return 1;

@@ -186,9 +186,9 @@ Located OpLookup::kernel(const OpFacts::Kernel& fact,
 // (`wrapper_CPU__convolution`) calls.
 std::optional<Definition> OpLookup::called_by(std::string_view wrapper,
                                               const std::string& qualified) const {
-  const std::vector<std::string> wanted = parse_name(qualified).components;
+  const std::vector<std::string> searched = parse_name(qualified).components;
   for (const CallSite& call : entries_.pytorch().calls_of(wrapper)) {
-    const NameFit found = fit(symbol_components(call.callee), wanted);
+    const NameFit found = fit(symbol_components(call.callee), searched);
     if (found != NameFit::exact && found != NameFit::exact_symint) continue;
     if (auto definition = entries_.pytorch().find_definition(call.callee)) return definition;
   }

@@ -261,12 +261,12 @@ class Speller {
     if (const std::size_t dot = name.rfind('.'); dot != std::string_view::npos)
       name.remove_prefix(dot + 1);
     if (name.empty() || std::isupper(static_cast<unsigned char>(name.front())) == 0) return false;
-    const std::string wanted = folded(name);
+    const std::string letters = folded(name);
     std::string packet = names_.first_packet(
-        [&](std::string_view base) { return !base.starts_with('_') && folded(base) == wanted; });
-    if (packet.empty() && without_dimensions(wanted) != wanted)
+        [&](std::string_view base) { return !base.starts_with('_') && folded(base) == letters; });
+    if (packet.empty() && without_dimensions(letters) != letters)
       packet = names_.first_packet([&](std::string_view base) {
-        return !base.starts_with('_') && folded(base) == without_dimensions(wanted);
+        return !base.starts_with('_') && folded(base) == without_dimensions(letters);
       });
     return !packet.empty() && take(packet, fmt::format("the op of the name of nn.{}", name));
   }
@@ -303,22 +303,22 @@ class Speller {
   }
 
   std::vector<std::string> suggestions() const {
-    std::string_view wanted = spelling_;
+    std::string_view rest = spelling_;
     for (const auto& [python, op] : kPrefixes)
-      if (wanted.starts_with(python)) {
-        wanted.remove_prefix(python.size());
+      if (rest.starts_with(python)) {
+        rest.remove_prefix(python.size());
         break;
       }
-    if (wanted.starts_with("nn.")) wanted.remove_prefix(std::string_view("nn.").size());
-    if (const std::size_t colons = wanted.rfind("::"); colons != std::string_view::npos)
-      wanted.remove_prefix(colons + 2);
-    const std::string_view base = wanted.substr(0, wanted.find('.'));
+    if (rest.starts_with("nn.")) rest.remove_prefix(std::string_view("nn.").size());
+    if (const std::size_t colons = rest.rfind("::"); colons != std::string_view::npos)
+      rest.remove_prefix(colons + 2);
+    const std::string_view base = rest.substr(0, rest.find('.'));
     // For a known packet with a wrong overload, suggest the existing overloads.
-    for (const std::string_view packet : {base, wanted}) {
+    for (const std::string_view packet : {base, rest}) {
       std::vector<std::string> overloads = names_.overloads(fmt::format("aten::{}", packet));
       if (!overloads.empty()) return overloads;
     }
-    return near_names(base.empty() ? wanted : base, names_.bases(), kNearNames);
+    return near_names(base.empty() ? rest : base, names_.bases(), kNearNames);
   }
 
   const SourceIndexes& index_;
@@ -338,10 +338,10 @@ std::optional<std::string> of_torch_ops(std::string_view spelling) {
   return name.replace(dot, 1, "::");
 }
 
-std::vector<std::string> near_names(std::string_view wanted, const std::vector<std::string>& names,
-                                    std::size_t limit) {
-  if (wanted.empty() || wanted.size() > kMaxSpellingLength) return {};
-  const std::string word = folded(wanted);
+std::vector<std::string> near_names(std::string_view misspelt,
+                                    const std::vector<std::string>& names, std::size_t limit) {
+  if (misspelt.empty() || misspelt.size() > kMaxSpellingLength) return {};
+  const std::string word = folded(misspelt);
   // In a short word, two letters are half of it.
   const std::size_t farthest = word.size() <= 4 ? 1 : std::max<std::size_t>(2, word.size() / 4);
   // (distance, 1 for a leading underscore, name). A name that contains the word is at most

@@ -31,8 +31,8 @@ SpelledOp find_spelled_op(const SourceIndexes& index, std::string_view spelling)
 /// Returns `aten::add.Tensor` for `torch.ops.aten.add.Tensor`; nothing for other spellings.
 std::optional<std::string> of_torch_ops(std::string_view spelling);
 
-/// Returns at most `limit` of `names` that are similar to `wanted`, the nearest first.
-std::vector<std::string> near_names(std::string_view wanted, const std::vector<std::string>& names,
-                                    std::size_t limit);
+/// Returns at most `limit` of `names` that are similar to `misspelt`, the nearest first.
+std::vector<std::string> near_names(std::string_view misspelt,
+                                    const std::vector<std::string>& names, std::size_t limit);
 
 }  // namespace optrace

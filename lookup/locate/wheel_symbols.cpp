@@ -130,8 +130,8 @@ std::vector<WheelSymbol> WheelSymbols::find(const NameQuery& query, std::size_t 
       for (const std::string_view table : string_tables(mapped.bytes()))
         each_string_with(table, part, [&](std::string_view text) {
           const std::string_view symbol = text.substr(0, text.find('@'));
-          const bool wanted = mangled ? symbol == query.text : is_named(symbol, query);
-          if (wanted && seen.emplace(symbol).second) symbols.emplace_back(symbol);
+          const bool matches = mangled ? symbol == query.text : is_named(symbol, query);
+          if (matches && seen.emplace(symbol).second) symbols.emplace_back(symbol);
           return symbols.size() < limit;
         });
       if (symbols.empty()) continue;

@@ -197,10 +197,10 @@ class PythonSource::ImportReader {
     return there;
   }
 
-  bool take_word(std::string_view wanted) {
+  bool take_word(std::string_view expected) {
     const bool there = at_ < source_.tokens_.size() &&
                        source_.tokens_[at_].kind == TokenKind::name &&
-                       source_.text_of(source_.tokens_[at_]) == wanted;
+                       source_.text_of(source_.tokens_[at_]) == expected;
     at_ += there ? 1 : 0;
     return there;
   }

@@ -206,19 +206,19 @@ class AnchorFinder {
   void resolve(std::uint64_t function, const Site& site, ValueSearch& search) {
     const std::array<Argument, kArguments> arguments = {site.how->function_name, site.how->file,
                                                         site.how->line, site.how->message};
-    Values wanted;
+    Values places;
     for (std::size_t i = 0; i < kArguments; ++i) {
       const Argument& argument = arguments.at(i);
       if (argument.kind == Argument::Kind::general)
-        wanted.at(i) = {Value::Kind::general, argument.in, 0};
+        places.at(i) = {Value::Kind::general, argument.in, 0};
       else if (argument.kind == Argument::Kind::stack)
-        wanted.at(i) = {Value::Kind::stack, ZYDIS_REGISTER_RSP, argument.offset};
+        places.at(i) = {Value::Kind::stack, ZYDIS_REGISTER_RSP, argument.offset};
       else if (argument.kind == Argument::Kind::pointed_to)
         if (const auto object = search.stack_object(site.call, argument.in))
-          wanted.at(i) = {Value::Kind::stack, object->in, object->number + argument.offset};
+          places.at(i) = {Value::Kind::stack, object->in, object->number + argument.offset};
     }
-    if (!wanted[kLineArgument].searched()) return;
-    for (const Values& values : search.run(site.call, wanted)) add(function, site, values);
+    if (!places[kLineArgument].searched()) return;
+    for (const Values& values : search.run(site.call, places)) add(function, site, values);
   }
 
   void add(std::uint64_t function, const Site& site, const Values& values) {

@@ -44,11 +44,11 @@ void FunctionCode::scan(const NativeFunction& piece) {
   }
 }
 
-std::set<Values> ValueSearch::run(std::uint64_t call, const Values& wanted) {
+std::set<Values> ValueSearch::run(std::uint64_t call, const Values& places) {
   found_.clear();
   seen_.clear();
   steps_ = 0;
-  follow(call, wanted);
+  follow(call, places);
   return std::move(found_);
 }
 
@@ -83,8 +83,8 @@ std::optional<Value> ValueSearch::stack_object(std::uint64_t call, ZydisRegister
   return std::nullopt;
 }
 
-void ValueSearch::follow(std::uint64_t call, const Values& wanted) {
-  std::vector<std::pair<std::uint64_t, Values>> open = {{call, wanted}};
+void ValueSearch::follow(std::uint64_t call, const Values& places) {
+  std::vector<std::pair<std::uint64_t, Values>> open = {{call, places}};
   while (!open.empty() && found_.size() < kMaxFound) {
     const auto [at, values] = open.back();
     open.pop_back();

@@ -61,9 +61,9 @@ class ValueSearch {
  public:
   explicit ValueSearch(const FunctionCode& code) : code_(code) {}
 
-  /// Returns the sets of values with which the call at `call` is reached, where `wanted` is not
+  /// Returns the sets of values with which the call at `call` is reached, where `places` is not
   /// unknown.
-  std::set<Values> run(std::uint64_t call, const Values& wanted);
+  std::set<Values> run(std::uint64_t call, const Values& places);
 
   /// Returns the slot with the start of the object that `pointer` points to at a call, if it is on
   /// the stack.
@@ -74,7 +74,7 @@ class ValueSearch {
   static constexpr unsigned kMaxSteps = 4000;
   static constexpr std::size_t kMaxFound = 64;
 
-  void follow(std::uint64_t call, const Values& wanted);
+  void follow(std::uint64_t call, const Values& places);
 
   void add_known(Values values);
 

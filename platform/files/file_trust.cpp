@@ -105,9 +105,9 @@ std::optional<std::string> content_hash(const std::filesystem::path& path,
       std::clamp<std::size_t>(static_cast<std::size_t>(status.st_size) + 1, 1 << 12, 1 << 20));
   for (std::uint64_t at = 0;;) {
     if (at == left_out.offset) at += left_out.size;
-    std::uint64_t wanted = buffer.size();
-    if (at < left_out.offset) wanted = std::min(wanted, left_out.offset - at);
-    const ssize_t size = ::pread(file.get(), buffer.data(), wanted, static_cast<off_t>(at));
+    std::uint64_t length = buffer.size();
+    if (at < left_out.offset) length = std::min(length, left_out.offset - at);
+    const ssize_t size = ::pread(file.get(), buffer.data(), length, static_cast<off_t>(at));
     if (size < 0) return std::nullopt;
     if (size == 0) break;
     XXH3_128bits_update(sum.get(), buffer.data(), static_cast<std::size_t>(size));

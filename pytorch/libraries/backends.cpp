@@ -72,14 +72,14 @@ std::vector<std::string_view> backend_names() {
 }
 
 bool is_of_cuda(std::string_view backend) {
-  const std::string wanted = lower(backend);
-  return wanted.starts_with("cu") || wanted == "nccl";
+  const std::string lowered = lower(backend);
+  return lowered.starts_with("cu") || lowered == "nccl";
 }
 
 bool is_function_of(std::string_view backend, std::string_view function, std::string_view library) {
-  const std::string wanted = lower(backend);
+  const std::string lowered = lower(backend);
   return std::ranges::any_of(kBackends, [&](const Backend& row) {
-    if (row.name != wanted) return false;
+    if (row.name != lowered) return false;
     if (!row.function.empty() && !matches_name_glob(function, row.function)) return false;
     if (row.library.empty()) return true;
     if (library != row.library) return false;

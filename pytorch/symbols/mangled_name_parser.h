@@ -69,15 +69,15 @@ class MangledNameParser {
   char peek(std::size_t ahead = 0) const {
     return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
   }
-  bool next_is(std::string_view wanted) const { return text_.substr(at_).starts_with(wanted); }
+  bool next_is(std::string_view expected) const { return text_.substr(at_).starts_with(expected); }
 
-  bool take(std::string_view wanted) {
-    if (!next_is(wanted)) return false;
-    out_ += wanted;
-    at_ += wanted.size();
+  bool take(std::string_view expected) {
+    if (!next_is(expected)) return false;
+    out_ += expected;
+    at_ += expected.size();
     return true;
   }
-  bool take(char wanted) { return take(std::string_view(&wanted, 1)); }
+  bool take(char expected) { return take(std::string_view(&expected, 1)); }
   bool take_any() { return !at_end() && take(text_.substr(at_, 1)); }
   bool take_one_of(std::string_view set) { return contains(set, peek()) && take_any(); }
   bool take_digits() {

@@ -101,12 +101,12 @@ std::vector<SourceLocation> CallLines::find(const IndexedFunction& caller,
   return lines;
 }
 
-template <typename Wanted>
+template <typename IsCallee>
 std::vector<SourceLocation> CallLines::lines_of_calls(const IndexedFunction& caller,
-                                                      Wanted wanted) {
+                                                      IsCallee is_callee) {
   std::vector<SourceLocation> lines;
   for (const CallSite& site : calls_of(caller.symbol, caller))
-    if (wanted(site.callee)) add_line(lines, site.location);
+    if (is_callee(site.callee)) add_line(lines, site.location);
   return lines;
 }
 
@@ -117,15 +117,15 @@ std::vector<SourceLocation> CallLines::find_dispatch(const IndexedFunction& step
 std::vector<SourceLocation> CallLines::find_by_name(const IndexedFunction& caller,
                                                     const IndexedFunction& callee, bool foreign) {
   const std::string key = template_key(callee.symbol).value_or("");
-  const NameParts wanted = parts_of(key);
+  const NameParts sought = parts_of(key);
   std::vector<SourceLocation> named;
   std::vector<SourceLocation> of_class;
   std::set<std::string> members;
   for (const CallSite& site : calls_of(caller.symbol, caller)) {
     const std::string site_key = template_key(site.callee).value_or(std::string(site.callee));
     const NameParts site_parts = parts_of(site_key);
-    if (!wanted.name.empty() && site_parts.name == wanted.name) add_line(named, site.location);
-    if (!wanted.scope.empty() && site_parts.scope == wanted.scope) {
+    if (!sought.name.empty() && site_parts.name == sought.name) add_line(named, site.location);
+    if (!sought.scope.empty() && site_parts.scope == sought.scope) {
       add_line(of_class, site.location);
       members.insert(site_key);
     }

@@ -54,9 +54,10 @@ class CallLines {
   /// Returns the calls of a function that is compiled together with `beside`.
   const std::vector<CallSite>& calls_of(std::string_view symbol, const IndexedFunction& beside);
 
-  /// Returns the lines of `caller`, ascending, that call a function whose key satisfies `wanted`.
-  template <typename Wanted>
-  std::vector<SourceLocation> lines_of_calls(const IndexedFunction& caller, Wanted wanted);
+  /// Returns the lines of `caller`, ascending, that call a function whose key satisfies
+  /// `is_callee`.
+  template <typename IsCallee>
+  std::vector<SourceLocation> lines_of_calls(const IndexedFunction& caller, IsCallee is_callee);
 
   const Index& index_;
   std::map<std::pair<std::string, std::string>, std::vector<CallSite>> calls_;

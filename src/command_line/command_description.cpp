@@ -53,14 +53,14 @@ nlohmann::json as_json(const CommandDescription& command) {
 
 }  // namespace
 
-const CommandDescription* CommandDescription::command(const std::string& wanted) const {
-  const auto found = std::ranges::find(commands, wanted, &CommandDescription::name);
+const CommandDescription* CommandDescription::command(const std::string& searched) const {
+  const auto found = std::ranges::find(commands, searched, &CommandDescription::name);
   return found == commands.end() ? nullptr : &*found;
 }
 
-const OptionDescription* CommandDescription::option(const std::string& wanted) const {
+const OptionDescription* CommandDescription::option(const std::string& searched) const {
   const auto found = std::ranges::find_if(options, [&](const OptionDescription& one) {
-    return std::ranges::find(one.names, wanted) != one.names.end();
+    return std::ranges::find(one.names, searched) != one.names.end();
   });
   return found == options.end() ? nullptr : &*found;
 }

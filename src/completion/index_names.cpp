@@ -31,7 +31,7 @@ std::optional<SelectedIndex> index() {
 }
 
 // A name with an underscore is private, unless that is how it is asked for.
-bool is_wanted(std::string_view name, std::string_view start) {
+bool is_offered(std::string_view name, std::string_view start) {
   return name.starts_with(start) && (!name.starts_with('_') || start.starts_with('_'));
 }
 
@@ -55,7 +55,7 @@ void add_full_ops(const SourceIndexes& index, std::string_view start, Words& wor
 // Adds ops by their plain names: `conv2d`.
 void add_plain_ops(const SourceIndexes& index, std::string_view start, Words& words) {
   for (const OpEntry& op : index.ops())
-    if (OpName name = split_op_name(op.name); is_wanted(name.base, start))
+    if (OpName name = split_op_name(op.name); is_offered(name.base, start))
       words.insert(std::move(name.base));
 }
 
@@ -66,7 +66,7 @@ void add_python_names(const Index& index, std::string_view start, const PythonNa
       std::string(space.full) + std::string(start.substr(space.written.size()));
   const std::size_t last = full.rfind('.') + 1;
   for (const PythonName& one : index.python_names()) {
-    if (!one.name.starts_with(full) || !is_wanted(one.name.substr(last), full.substr(last)))
+    if (!one.name.starts_with(full) || !is_offered(one.name.substr(last), full.substr(last)))
       continue;
     const std::size_t dot = one.name.find('.', last);
     const std::string_view level = one.name.substr(0, dot);

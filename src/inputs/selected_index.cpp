@@ -31,7 +31,7 @@ SelectedIndex choose_index(const std::string& python_option) {
     if (!python_option.empty() || std::getenv("OPTRACE_PYTHON") != nullptr) throw;
     absence = error.what();
   }
-  // Without a torch, the newest index is most likely the one wanted.
+  // Without a torch, the newest index is most likely the right one.
   constexpr std::string_view kNewest = "9999.0.0";
   std::optional<Index> index =
       find_index(torch ? std::string_view(torch->version) : kNewest,

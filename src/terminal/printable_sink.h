@@ -27,7 +27,7 @@ class PrintableSink : public OutputSink {
 
   Destination destination_;
   std::string collected_;
-  bool wanted_ = true;
+  bool open_ = true;
 };
 
 }  // namespace optrace

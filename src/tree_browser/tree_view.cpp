@@ -42,7 +42,7 @@ TreeView::TreeView(const Report& report, const TreeModel& model, Screen& screen)
     : report_(report), model_(model), screen_(screen) {}
 
 std::size_t TreeView::panel_rows() const {
-  return panel_wanted_ && screen_.height() >= kHeightForPanel ? kPanelRows : 0;
+  return shows_panel_ && screen_.height() >= kHeightForPanel ? kPanelRows : 0;
 }
 
 std::size_t TreeView::page() const {

@@ -29,7 +29,7 @@ class TreeView {
   TreeView(const Report& report, const TreeModel& model, Screen& screen);
 
   void draw(const std::string& message, const FrameSearch* search, const Prompt* prompt);
-  void toggle_panel() { panel_wanted_ = !panel_wanted_; }
+  void toggle_panel() { shows_panel_ = !shows_panel_; }
   /// Returns the number of rows of the tree that are on the screen.
   std::size_t page() const;
 
@@ -49,7 +49,7 @@ class TreeView {
   const TreeModel& model_;
   Screen& screen_;
   std::size_t top_ = 0;  // The first row on the screen.
-  bool panel_wanted_ = true;
+  bool shows_panel_ = true;
 };
 
 inline constexpr std::size_t kDetailColumns = 15;  ///< Of the labels in detail_lines().

@@ -35,7 +35,7 @@ using namespace optrace::agent;
 
 namespace {
 
-std::uint32_t plan_done = 0;  // Value of the reader's plan_wanted that was served last.
+std::uint32_t plan_done = 0;  // Value of the reader's plan_requested that was served last.
 
 std::atomic<bool> entered = false;  // True after optrace_agent_enter.
 int entered_with = -1;              // Descriptor passed to optrace_agent_enter.
@@ -163,14 +163,14 @@ int start_recording() {
 }
 
 // Places the plan that the reader requests.
-void place_wanted(recording::RegionHeader& header, std::uint32_t wanted) {
+void place_requested(recording::RegionHeader& header, std::uint32_t request) {
   char path[recording::kMaxPlanPathLength];
   for (std::uint32_t i = 0; i < sizeof(path); ++i)
     path[i] = __atomic_load_n(&header.plan_path[i], __ATOMIC_RELAXED);
   path[sizeof(path) - 1] = '\0';
   header.plan_result = place_plan(path, path, Jumps::when_safe);
-  plan_done = wanted;
-  __atomic_store_n(&header.plan_done, wanted, __ATOMIC_RELEASE);
+  plan_done = request;
+  __atomic_store_n(&header.plan_done, request, __ATOMIC_RELEASE);
 }
 
 }  // namespace
@@ -182,7 +182,7 @@ bool reader_wants_something() {
   const Region* const region = current_region();
   return region != nullptr && running_round() != 0 &&
          (__atomic_load_n(&region->header->stop, __ATOMIC_ACQUIRE) != 0 ||
-          __atomic_load_n(&region->header->plan_wanted, __ATOMIC_ACQUIRE) != plan_done);
+          __atomic_load_n(&region->header->plan_requested, __ATOMIC_ACQUIRE) != plan_done);
 }
 
 int serve_reader() {
@@ -195,7 +195,7 @@ int serve_reader() {
     return 0;
   }
   const Unrecorded guard;
-  place_wanted(header, __atomic_load_n(&header.plan_wanted, __ATOMIC_ACQUIRE));
+  place_requested(header, __atomic_load_n(&header.plan_requested, __ATOMIC_ACQUIRE));
   return header.plan_result;
 }
 
@@ -384,11 +384,11 @@ int optrace_agent_leave() {
 
 namespace {
 
-int (*start_wanted)() = nullptr;
+int (*start_requested)() = nullptr;
 
 int start_with_python() {
   const bool hooked = set_python_events(true) == 0;
-  const int started = start_wanted();
+  const int started = start_requested();
   if (started < 0) {
     set_python_events(false);
     return started;
@@ -400,7 +400,7 @@ int start_with_python() {
 }  // namespace
 
 int optrace_agent_start_on_main_thread(int (*start)(void), std::uint64_t milliseconds) {
-  start_wanted = start;
+  start_requested = start;
   leave_this_thread_out();
   return call_at_safe_point(start_with_python, milliseconds);
 }

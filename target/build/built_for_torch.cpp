@@ -424,9 +424,10 @@ BuiltLibraries find_or_build(const BuildDescription& description, const BuildPro
     std::string ignored;
     if (const auto prebuilt = find_prebuilt(description, ignored)) {
       PrebuiltFiles files = files_of(*prebuilt, build_cache(description.cache));
-      if (description.wanted)
-        std::erase_if(files.libraries,
-                      [&](const auto& library) { return !description.wanted(library.filename()); });
+      if (description.is_needed)
+        std::erase_if(files.libraries, [&](const auto& library) {
+          return !description.is_needed(library.filename());
+        });
       if (!files.libraries.empty())
         return {.libraries = std::move(files.libraries),
                 .folder = std::move(files.folder),

@@ -111,7 +111,7 @@ struct BuildDescription {
   /// predicate of a sentence; empty if they fit. Null if there are none for this description.
   std::function<std::string(const Prebuilt& prebuilt)> misfit{};
   /// Returns true for those of fitting prebuilt libraries that the torch needs. Null: for all.
-  std::function<bool(const std::string& library)> wanted{};
+  std::function<bool(const std::string& library)> is_needed{};
   /// Called if nothing is cached: returns why nothing can be built, in sentences; empty if it can.
   std::function<std::string()> obstacle{};
   /// Called after that. May write files into the folder.

@@ -99,13 +99,13 @@ class PrebuiltRule {
 
  private:
   std::string missing_symbol(const std::vector<std::string>& imports) const {
-    std::set<std::string> wanted(imports.begin(), imports.end());
+    std::set<std::string> missing(imports.begin(), imports.end());
     for (const std::string_view library : kCalledLibraries) {
-      const DynamicExports exports = find_exports(library_folder_ / library, wanted);
+      const DynamicExports exports = find_exports(library_folder_ / library, missing);
       if (exports.soname != library) return fmt::format("needs a library named {}", library);
-      for (const std::string& name : exports.found) wanted.erase(name);
+      for (const std::string& name : exports.found) missing.erase(name);
     }
-    return wanted.empty() ? "" : fmt::format("needs a function named {}", *wanted.begin());
+    return missing.empty() ? "" : fmt::format("needs a function named {}", *missing.begin());
   }
 
   std::filesystem::path library_folder_;

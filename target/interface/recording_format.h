@@ -217,8 +217,8 @@ struct RegionHeader {
   // Reader: not 0 when the agent is to stop recording at the next opportunity.
   std::uint32_t stop;
   // Reader: incremented once plan_path names a plan to be placed at the next opportunity (int3).
-  std::uint32_t plan_wanted;
-  std::uint32_t plan_done;   // Agent: set to plan_wanted once that plan is placed.
+  std::uint32_t plan_requested;
+  std::uint32_t plan_done;   // Agent: set to plan_requested once that plan is placed.
   std::int32_t plan_result;  // Agent: result of optrace_agent_place.
   // Agent: incremented when the sections of modules loaded while recording are complete.
   std::uint32_t modules_told;

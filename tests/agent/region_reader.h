@@ -82,7 +82,7 @@ class RegionReader {
   void want_plan(const std::string& path) const {
     path.copy(header().plan_path, path.size());
     header().plan_path[path.size()] = '\0';
-    std::atomic_ref(header().plan_wanted).fetch_add(1);
+    std::atomic_ref(header().plan_requested).fetch_add(1);
   }
 
   /// Reads all available sections and events, and frees the sealed chunks.

@@ -94,7 +94,7 @@ void ArenaReader::request_plan() {
   plans_to_place_.erase(plans_to_place_.begin());
   if (path.size() >= recording::kMaxPlanPathLength) return;
   std::memcpy(shared.plan_path, path.c_str(), path.size() + 1);
-  std::atomic_ref(shared.plan_wanted).store(++plans_requested_);
+  std::atomic_ref(shared.plan_requested).store(++plans_requested_);
 }
 
 void ArenaReader::read_section(recording::SectionKind kind, std::span<const std::byte> bytes) {

@@ -58,7 +58,7 @@ class TracingOrders {
   /// The recording contains the log of tensors, of at most `bytes`.
   void keep_tensors(std::uint64_t bytes) { log_bytes_ = bytes; }
 
-  /// Returns the agents for a torch, those for devices if wanted.
+  /// Returns the agents for a torch, those for devices on request.
   using FindAgents =
       std::function<TargetAgents(const std::filesystem::path& torch_folder, bool devices)>;
 

@@ -148,7 +148,8 @@ class SiteFinder {
     });
   }
 
-  /// Records the addresses from which a call reaches a jump through `slot`, if that slot is wanted.
+  /// Records the addresses from which a call reaches a jump through `slot`, if that slot is one of
+  /// the searched ones.
   void find_stubs(std::uint64_t jump, std::uint64_t slot) {
     const std::span<const NamedAddress> names = slots_.names(slot);
     if (names.empty()) return;

@@ -64,12 +64,12 @@ SectionKind kind_at(std::uint32_t position) {
   return static_cast<SectionKind>(std::min(position + 1, last));
 }
 
-/// Decompresses the first `wanted` of the `decoded_size` bytes in a section's frame. Returns
+/// Decompresses the first `most` of the `decoded_size` bytes in a section's frame. Returns
 /// nullopt if `stored` is not a frame, or has another decoded size.
 std::optional<std::vector<std::byte>> decompress(std::span<const std::byte> stored,
-                                                 std::uint64_t decoded_size, std::size_t wanted) {
-  std::vector<std::byte> decoded(wanted);
-  if (wanted == decoded_size) {
+                                                 std::uint64_t decoded_size, std::size_t most) {
+  std::vector<std::byte> decoded(most);
+  if (most == decoded_size) {
     const std::size_t size =
         ZSTD_decompress(decoded.data(), decoded.size(), stored.data(), stored.size());
     if (ZSTD_isError(size) != 0 || size != decoded.size()) return std::nullopt;
@@ -205,11 +205,11 @@ void read_trace(const std::filesystem::path& path, TraceParts parts, Trace& trac
     const std::span<const std::byte> stored = bytes.first(section.stored_size);
     bytes = bytes.subspan(section.stored_size);
     const bool head_only = kind == SectionKind::thread && parts == TraceParts::without_events;
-    const std::size_t wanted = head_only
-                                   ? std::min<std::size_t>(section.decoded_size, kThreadHeadBytes)
-                                   : section.decoded_size;
+    const std::size_t most = head_only
+                                 ? std::min<std::size_t>(section.decoded_size, kThreadHeadBytes)
+                                 : section.decoded_size;
     const std::optional<std::vector<std::byte>> decoded =
-        decompress(stored, section.decoded_size, wanted);
+        decompress(stored, section.decoded_size, most);
     if (!decoded)
       refuse_trace(path,
                    fmt::format("it is corrupt: section '{}' can't be decompressed", name_of(kind)));

@@ -15,8 +15,8 @@ namespace {
 constexpr int kMaxDevices = 64;
 
 GpuModel chosen_gpu_model() {
-  const char* const wanted = std::getenv("OPTRACE_DRY_RUN");
-  const GpuModelChoice choice = choose_gpu_model(wanted == nullptr ? "" : wanted);
+  const char* const setting = std::getenv("OPTRACE_DRY_RUN");
+  const GpuModelChoice choice = choose_gpu_model(setting == nullptr ? "" : setting);
   if (choice.wrong.empty()) return choice.gpu_model;
   // The command rejects invalid values; this process was started in another way.
   std::fprintf(stderr, "optrace: OPTRACE_DRY_RUN: %s: emulating %s\n", choice.wrong.c_str(),
@@ -25,11 +25,11 @@ GpuModel chosen_gpu_model() {
 }
 
 int chosen_count() {
-  const char* const wanted = std::getenv("OPTRACE_DRY_RUN_DEVICES");
-  if (wanted == nullptr) return 1;
+  const char* const setting = std::getenv("OPTRACE_DRY_RUN_DEVICES");
+  if (setting == nullptr) return 1;
   char* end = nullptr;
-  const long count = std::strtol(wanted, &end, 10);
-  return end != wanted && *end == '\0' && count >= 1 && count <= kMaxDevices
+  const long count = std::strtol(setting, &end, 10);
+  return end != setting && *end == '\0' && count >= 1 && count <= kMaxDevices
              ? static_cast<int>(count)
              : 1;
 }
@@ -62,8 +62,8 @@ int version_number(const char* text) {
 }  // namespace
 
 int driver_version(int usual) {
-  static const char* const wanted = std::getenv("OPTRACE_DRY_RUN_DRIVER");
-  const int version = wanted == nullptr ? 0 : version_number(wanted);
+  static const char* const setting = std::getenv("OPTRACE_DRY_RUN_DRIVER");
+  const int version = setting == nullptr ? 0 : version_number(setting);
   return version > 0 && version < usual ? version : usual;
 }
 

@@ -315,11 +315,11 @@ std::int64_t distinct_in(const Effect& effect) {
   return count;
 }
 
-/// Returns true if `wanted` is one of the known truth values.
-bool is_among(const Effect& effect, bool wanted) {
+/// Returns true if `expected` is one of the known truth values.
+bool is_among(const Effect& effect, bool expected) {
   bool found = false;
   each_element(effect, [&](const char* element) {
-    found = found || is_zero(element, effect.element) != wanted;
+    found = found || is_zero(element, effect.element) != expected;
   });
   return found;
 }

@@ -56,7 +56,7 @@ std::uint64_t now() {
                                         .count());
 }
 
-bool wanted(CUpti_ActivityKind kind) {
+bool is_enabled(CUpti_ActivityKind kind) {
   const std::lock_guard lock(cupti_mutex);
   return state().kinds[static_cast<std::size_t>(kind)];
 }
@@ -141,8 +141,8 @@ CUpti_ActivityMemcpyKind copy_kind(int direction) {
 }
 
 void add_kernel(const Work& work, std::uint32_t number, std::uint64_t stream) {
-  const bool concurrent = wanted(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
-  if (!concurrent && !wanted(CUPTI_ACTIVITY_KIND_KERNEL)) return;
+  const bool concurrent = is_enabled(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+  if (!concurrent && !is_enabled(CUPTI_ACTIVITY_KIND_KERNEL)) return;
   CUpti_ActivityKernel9 record{};
   place(record, concurrent ? CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL : CUPTI_ACTIVITY_KIND_KERNEL,
         number, stream);
@@ -199,7 +199,7 @@ void add_call(const Function& function, std::uint32_t number) {
   const bool runtime = function.domain == CUPTI_CB_DOMAIN_RUNTIME_API;
   const CUpti_ActivityKind kind =
       runtime ? CUPTI_ACTIVITY_KIND_RUNTIME : CUPTI_ACTIVITY_KIND_DRIVER;
-  if (wanted(CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION)) {
+  if (is_enabled(CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION)) {
     for (const auto& [external, ids] : correlations) {
       if (ids.empty()) continue;
       CUpti_ActivityExternalCorrelation record{};
@@ -210,7 +210,7 @@ void add_call(const Function& function, std::uint32_t number) {
       add(record);
     }
   }
-  if (!wanted(kind)) return;
+  if (!is_enabled(kind)) return;
   CUpti_ActivityAPI record{};
   record.kind = kind;
   record.cbid = function.id;
@@ -228,7 +228,7 @@ void on_work(const Work& work, std::uint32_t number, std::uint64_t stream) {
       add_kernel(work, number, stream);
       break;
     case Work::Kind::copy:
-      if (wanted(CUPTI_ACTIVITY_KIND_MEMCPY)) {
+      if (is_enabled(CUPTI_ACTIVITY_KIND_MEMCPY)) {
         CUpti_ActivityMemcpy5 record{};
         place(record, CUPTI_ACTIVITY_KIND_MEMCPY, number, stream);
         record.copyKind = static_cast<std::uint8_t>(copy_kind(work.direction));
@@ -237,7 +237,7 @@ void on_work(const Work& work, std::uint32_t number, std::uint64_t stream) {
       }
       break;
     case Work::Kind::fill:
-      if (wanted(CUPTI_ACTIVITY_KIND_MEMSET)) {
+      if (is_enabled(CUPTI_ACTIVITY_KIND_MEMSET)) {
         CUpti_ActivityMemset4 record{};
         place(record, CUPTI_ACTIVITY_KIND_MEMSET, number, stream);
         record.bytes = work.bytes;

@@ -49,10 +49,10 @@ std::uint64_t control_group_limit() {
 }
 
 std::uint64_t chosen_room() {
-  if (const char* const wanted = std::getenv("OPTRACE_DRY_RUN_HOST_MEMORY")) {
+  if (const char* const setting = std::getenv("OPTRACE_DRY_RUN_HOST_MEMORY")) {
     char* end = nullptr;
-    const unsigned long long mebibytes = std::strtoull(wanted, &end, 10);
-    if (end != wanted && *end == '\0') return std::uint64_t{mebibytes} << kMebibyteShift;
+    const unsigned long long mebibytes = std::strtoull(setting, &end, 10);
+    if (end != setting && *end == '\0') return std::uint64_t{mebibytes} << kMebibyteShift;
   }
   const std::uint64_t machine = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
                                 static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));

@@ -38,10 +38,10 @@ namespace {
 /// Writes the bytes of a format that is not text to standard output.
 class StandardOutputSink : public OutputSink {
  public:
-  void write(std::string_view bytes) override { wanted_ = wanted_ && write_bytes(bytes); }
+  void write(std::string_view bytes) override { open_ = open_ && write_bytes(bytes); }
 
  private:
-  bool wanted_ = true;  // False once the reader has gone.
+  bool open_ = true;  // False once the reader has gone.
 };
 
 /// Writes a format to a sink. The target is the terminal or file that gets it.

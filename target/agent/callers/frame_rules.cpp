@@ -109,11 +109,11 @@ std::uint64_t find_entry(const FrameModule& module, std::uint64_t address) {
   count = count < most ? count : most;
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
   const auto* const rows = reinterpret_cast<const Row*>(header.at());
-  const auto wanted = static_cast<std::int64_t>(address - module.table);
+  const auto searched = static_cast<std::int64_t>(address - module.table);
   std::uint64_t low = 0;
   for (std::uint64_t high = count; low < high;) {
     const std::uint64_t middle = low + (high - low) / 2;
-    if (rows[middle].function <= wanted)
+    if (rows[middle].function <= searched)
       low = middle + 1;
     else
       high = middle;

@@ -89,18 +89,18 @@ std::uint64_t distance(std::uint64_t a, std::uint64_t b) {
   return a > b ? a - b : b - a;
 }
 
-// Returns the aligned address in a free gap that is closest to `wanted`, or 0.
-std::uint64_t closest_in_gap(std::uint64_t first, std::uint64_t last, std::uint64_t wanted,
+// Returns the aligned address in a free gap that is closest to `goal`, or 0.
+std::uint64_t closest_in_gap(std::uint64_t first, std::uint64_t last, std::uint64_t goal,
                              std::uint64_t size, std::uint64_t alignment) {
   const std::uint64_t mask = ~(alignment - 1);
   first = (first + alignment - 1) & mask;
   if (first >= last || last - first < size) return 0;
   const std::uint64_t highest = (last - size) & mask;
-  if (wanted <= first) return first;
-  return wanted >= highest ? highest : wanted & mask;
+  if (goal <= first) return first;
+  return goal >= highest ? highest : goal & mask;
 }
 
-std::uint64_t find_gap(std::uint64_t lowest, std::uint64_t highest, std::uint64_t wanted,
+std::uint64_t find_gap(std::uint64_t lowest, std::uint64_t highest, std::uint64_t goal,
                        std::uint64_t size, std::uint64_t alignment) {
   MapsReader maps;
   std::uint64_t best = 0;
@@ -113,17 +113,17 @@ std::uint64_t find_gap(std::uint64_t lowest, std::uint64_t highest, std::uint64_
     if (mapping.stack) gap_last = gap_last > kGrowth ? gap_last - kGrowth : 0;
     const std::uint64_t place =
         closest_in_gap(gap_first > lowest ? gap_first : lowest,
-                       gap_last < highest ? gap_last : highest, wanted, size, alignment);
-    if (place != 0 && (best == 0 || distance(place, wanted) < distance(best, wanted))) best = place;
+                       gap_last < highest ? gap_last : highest, goal, size, alignment);
+    if (place != 0 && (best == 0 || distance(place, goal) < distance(best, goal))) best = place;
     if (more && mapping.last > gap_first) gap_first = mapping.last + (mapping.heap ? kGrowth : 0);
   }
   return best;
 }
 
-std::uint8_t* map_aligned(std::uint64_t lowest, std::uint64_t highest, std::uint64_t wanted,
+std::uint8_t* map_aligned(std::uint64_t lowest, std::uint64_t highest, std::uint64_t goal,
                           std::uint64_t size, std::uint64_t alignment) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    const std::uint64_t place = find_gap(lowest, highest, wanted, size, alignment);
+    const std::uint64_t place = find_gap(lowest, highest, goal, size, alignment);
     if (place == 0) return nullptr;
     void* const hint = reinterpret_cast<void*>(place);  // NOLINT(performance-no-int-to-ptr)
     void* const memory = mmap(hint, size, PROT_READ | PROT_WRITE,
@@ -141,15 +141,14 @@ std::uint8_t* map_aligned(std::uint64_t lowest, std::uint64_t highest, std::uint
 
 }  // namespace
 
-std::uint8_t* map_between(std::uint64_t lowest, std::uint64_t highest, std::uint64_t wanted,
+std::uint8_t* map_between(std::uint64_t lowest, std::uint64_t highest, std::uint64_t goal,
                           std::uint64_t size) {
   std::uint8_t* memory = nullptr;
   if (size > kWorthHugePages) {
-    memory = map_aligned(lowest, highest, wanted, page_ceiling(size), kHugePage);
+    memory = map_aligned(lowest, highest, goal, page_ceiling(size), kHugePage);
     if (memory != nullptr) madvise(memory, page_ceiling(size), MADV_HUGEPAGE);
   }
-  return memory != nullptr ? memory
-                           : map_aligned(lowest, highest, wanted, page_ceiling(size), kPage);
+  return memory != nullptr ? memory : map_aligned(lowest, highest, goal, page_ceiling(size), kPage);
 }
 
 }  // namespace optrace::agent

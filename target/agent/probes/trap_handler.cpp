@@ -37,10 +37,10 @@ void pass_on(int signal, siginfo_t* information, void* context) {
   }
   const struct sigaction handler = previous;
   if ((static_cast<unsigned>(handler.sa_flags) & SA_RESETHAND) != 0) previous.sa_handler = SIG_DFL;
-  sigset_t wanted = handler.sa_mask;
-  if ((handler.sa_flags & SA_NODEFER) == 0) sigaddset(&wanted, signal);
+  sigset_t mask = handler.sa_mask;
+  if ((handler.sa_flags & SA_NODEFER) == 0) sigaddset(&mask, signal);
   sigset_t before;
-  pthread_sigmask(SIG_BLOCK, &wanted, &before);
+  pthread_sigmask(SIG_BLOCK, &mask, &before);
   if ((handler.sa_flags & SA_SIGINFO) != 0)
     handler.sa_sigaction(signal, information, context);
   else

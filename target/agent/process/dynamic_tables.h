@@ -50,24 +50,24 @@ class DynamicTables {
   /// Visits each dynamic symbol of this name that the hash table contains. A GNU hash table omits
   /// undefined symbols; `for_each_import` visits those.
   template <typename Visit>
-  void for_each_hashed(const char* wanted, Visit visit) const {
+  void for_each_hashed(const char* searched, Visit visit) const {
     if (gnu_ != nullptr) {
       const std::uint32_t buckets = gnu_[0];
       const std::uint32_t* const bucket = gnu_ + 4 + gnu_[2] * (sizeof(ElfW(Addr)) / 4);
       const std::uint32_t* const chain = bucket + buckets;
-      const std::uint32_t hash = gnu_hash(wanted);
+      const std::uint32_t hash = gnu_hash(searched);
       std::uint32_t index = buckets == 0 ? 0 : bucket[hash % buckets];
       for (bool more = index >= gnu_[1] && index != 0; more; ++index) {
         const std::uint32_t value = chain[index - gnu_[1]];
-        if ((value | 1U) == (hash | 1U) && std::strcmp(name(index), wanted) == 0) visit(index);
+        if ((value | 1U) == (hash | 1U) && std::strcmp(name(index), searched) == 0) visit(index);
         more = (value & 1U) == 0;
       }
     } else if (system_v_ != nullptr && system_v_[0] > 0) {
       const std::uint32_t* const bucket = system_v_ + 2;
       const std::uint32_t* const chain = bucket + system_v_[0];
-      for (std::uint32_t index = bucket[system_v_hash(wanted) % system_v_[0]];
+      for (std::uint32_t index = bucket[system_v_hash(searched) % system_v_[0]];
            index != STN_UNDEF && index < system_v_[1]; index = chain[index]) {
-        if (std::strcmp(name(index), wanted) == 0) visit(index);
+        if (std::strcmp(name(index), searched) == 0) visit(index);
       }
     }
   }

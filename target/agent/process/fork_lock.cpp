@@ -28,8 +28,8 @@ void wait_for_when_forking(const LoadedModule& module, std::uint64_t address) {
 }
 
 void lock_for_fork() {
-  pthread_mutex_t* const wanted = mutex;
-  if (wanted != nullptr && held == nullptr && pthread_mutex_lock(wanted) == 0) held = wanted;
+  pthread_mutex_t* const current = mutex;
+  if (current != nullptr && held == nullptr && pthread_mutex_lock(current) == 0) held = current;
 }
 
 void unlock_after_fork() {

@@ -106,7 +106,7 @@ class Finder {
     return false;
   }
 
-  bool is_wanted(const LoadedModule& module) const {
+  bool is_redirected(const LoadedModule& module) const {
     if (inside_ != 0) return holds(module, inside_);
     // A module that contains a replacement also calls the original function.
     for (std::uint32_t i = 0; i < count_; ++i)
@@ -182,7 +182,7 @@ class Finder {
 
   void look_into(const dl_phdr_info& info) {
     const LoadedModule module = describe_module(info);
-    if (!is_wanted(module)) return;
+    if (!is_redirected(module)) return;
     any_module_ = true;
     const DynamicTables tables(info, module);
     if (!tables.usable()) return;

@@ -51,9 +51,9 @@ class WritableEntries {
   int error_ = 0;
 };
 
-// Stores `wanted` if the entry contains `expected`. Returns the previous value.
-void* exchange(const Entry& entry, void* expected, void* wanted) {
-  __atomic_compare_exchange_n(at<void*>(entry.address), &expected, wanted, false, __ATOMIC_ACQ_REL,
+// Stores `desired` if the entry contains `expected`. Returns the previous value.
+void* exchange(const Entry& entry, void* expected, void* desired) {
+  __atomic_compare_exchange_n(at<void*>(entry.address), &expected, desired, false, __ATOMIC_ACQ_REL,
                               __ATOMIC_ACQUIRE);
   return expected;
 }

@@ -127,21 +127,21 @@ bool find_module(const std::uint8_t* build_id, std::uint32_t build_id_size, cons
 }
 
 bool still_loaded(const LoadedModule& module) {
-  struct Wanted {
+  struct Match {
     const LoadedModule* module;
     bool found;
-  } wanted{&module, false};
+  } searched{&module, false};
   dl_iterate_phdr(
       [](dl_phdr_info* info, std::size_t, void* argument) {
-        Wanted& sought = *static_cast<Wanted*>(argument);
+        Match& sought = *static_cast<Match*>(argument);
         const LoadedModule loaded = describe_module(*info);
         sought.found = loaded.bias == sought.module->bias && loaded.first == sought.module->first &&
                        loaded.last == sought.module->last &&
                        loaded.build_id == sought.module->build_id;
         return sought.found ? 1 : 0;
       },
-      &wanted);
-  return wanted.found;
+      &searched);
+  return searched.found;
 }
 
 }  // namespace optrace::agent

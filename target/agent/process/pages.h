@@ -25,12 +25,12 @@ struct PageArray {
   std::uint64_t count = 0;
 
   /// Returns false if memory can't be allocated. The memory is filled with zeros.
-  bool allocate(std::uint64_t wanted) {
-    void* memory = mmap(nullptr, bytes_for(wanted), PROT_READ | PROT_WRITE,
+  bool allocate(std::uint64_t size) {
+    void* memory = mmap(nullptr, bytes_for(size), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (memory == MAP_FAILED) return false;
     data = static_cast<T*>(memory);
-    count = wanted;
+    count = size;
     return true;
   }
 

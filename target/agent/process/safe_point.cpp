@@ -11,21 +11,21 @@ namespace {
 
 enum State : std::uint64_t { kIdle, kWaiting, kRunning, kDone };
 
-// Number of the call, times four, plus its State. The number lets run_wanted() ignore a call that
-// was given up before the interpreter reached it.
+// Number of the call, times four, plus its State. The number lets run_requested() ignore a call
+// that was given up before the interpreter reached it.
 std::atomic<std::uint64_t> state = kIdle;
-std::atomic<int (*)()> wanted = nullptr;
+std::atomic<int (*)()> requested = nullptr;
 std::atomic<int> result = 0;
 
 std::uint64_t number_of(std::uint64_t value) {
   return value & ~std::uint64_t{3};
 }
 
-int run_wanted(void* number) {
+int run_requested(void* number) {
   std::uint64_t expected = reinterpret_cast<std::uint64_t>(number) | kWaiting;
   const std::uint64_t running = number_of(expected) | kRunning;
   if (state.compare_exchange_strong(expected, running)) {
-    result = wanted.load()();
+    result = requested.load()();
     state = number_of(running) | kDone;
   }
   return 0;
@@ -38,10 +38,10 @@ int call_at_safe_point(int (*call)(), std::uint64_t milliseconds) {
   const auto add = reinterpret_cast<AddPendingCall>(dlsym(RTLD_DEFAULT, "Py_AddPendingCall"));
   if (add == nullptr) return -ENOSYS;
   const std::uint64_t number = number_of(state) + 4;
-  wanted = call;
+  requested = call;
   state = number | kWaiting;
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
-  if (add(run_wanted, reinterpret_cast<void*>(number)) != 0) {
+  if (add(run_requested, reinterpret_cast<void*>(number)) != 0) {
     state = number | kIdle;
     return -EAGAIN;
   }

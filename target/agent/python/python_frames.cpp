@@ -75,8 +75,8 @@ struct Interpreter {
   bool known;
 };
 
-int look_for_interpreter(dl_phdr_info* info, std::size_t size, void* wanted) {
-  auto& interpreter = *static_cast<Interpreter*>(wanted);
+int look_for_interpreter(dl_phdr_info* info, std::size_t size, void* argument) {
+  auto& interpreter = *static_cast<Interpreter*>(argument);
   const LoadedModule module = describe_module(*info);
   if (module.text_around(interpreter.inside, 1) == nullptr) return 0;
   interpreter.known = true;

@@ -91,22 +91,22 @@ bool is_same_text(const PythonInterface& python, void* one, void* other) {
   return true;
 }
 
-// Returns the value of the first key that `is_wanted` as a borrowed reference, or null if there is
+// Returns the value of the first key that `matches` as a borrowed reference, or null if there is
 // none or `dictionary` is not a dictionary. A regular lookup would compare the key with others,
 // which may be the program's objects.
-template <typename IsWanted>
-void* value_in(const PythonInterface& python, void* dictionary, IsWanted is_wanted) {
+template <typename Matches>
+void* value_in(const PythonInterface& python, void* dictionary, Matches matches) {
   if (!has_flag(python, dictionary, kDictSubclass)) return nullptr;
   std::int64_t position = 0;
   void* key = nullptr;
   void* value = nullptr;
   while (python.next_entry(dictionary, &position, &key, &value) != 0)
-    if (is_wanted(key)) return value;
+    if (matches(key)) return value;
   return nullptr;
 }
 
-void* value_of(const PythonInterface& python, void* dictionary, const char* wanted) {
-  return value_in(python, dictionary, [&](void* key) { return is_spelled(python, key, wanted); });
+void* value_of(const PythonInterface& python, void* dictionary, const char* searched) {
+  return value_in(python, dictionary, [&](void* key) { return is_spelled(python, key, searched); });
 }
 
 // Returns the function that a decorator's object wraps as a borrowed reference, or null if the
@@ -206,17 +206,17 @@ void* find_function_of_frame(const PythonInterface& python, void* frame, void* g
 
 // Returns the result of one of the interpreter's own getters, which reads a field, as a new
 // reference. Returns null if there is none.
-void* got(const PythonInterface& python, void* getters_of, void* object, const char* wanted) {
+void* got(const PythonInterface& python, void* getters_of, void* object, const char* searched) {
   for (const auto* one = python.field<const Getter*>(getters_of, kTypeGetters);
        one != nullptr && one->name != nullptr; ++one) {
-    if (std::strcmp(one->name, wanted) == 0) return one->get(object, one->closure);
+    if (std::strcmp(one->name, searched) == 0) return one->get(object, one->closure);
   }
   return nullptr;
 }
 
-bool append_got(const PythonInterface& python, void* getters_of, void* object, const char* wanted,
+bool append_got(const PythonInterface& python, void* getters_of, void* object, const char* searched,
                 NameBuffer& name) {
-  const PythonReference text(python, got(python, getters_of, object, wanted));
+  const PythonReference text(python, got(python, getters_of, object, searched));
   return append_text(python, text.get(), name);
 }
 

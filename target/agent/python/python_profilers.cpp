@@ -38,9 +38,9 @@ bool is_code(std::uint64_t address) {
   } search{address, false};
   dl_iterate_phdr(
       [](dl_phdr_info* info, std::size_t, void* argument) {
-        Search& wanted = *static_cast<Search*>(argument);
-        wanted.found = describe_module(*info).text_around(wanted.address, 1) != nullptr;
-        return wanted.found ? 1 : 0;
+        Search& data = *static_cast<Search*>(argument);
+        data.found = describe_module(*info).text_around(data.address, 1) != nullptr;
+        return data.found ? 1 : 0;
       },
       &search);
   return search.found;

@@ -93,7 +93,7 @@ bool use_tensors(Object* tensor_type, Object* sample) {
 }
 
 TensorSearch::TensorSearch(VariableVisitor& visitor, const PythonScope& scope)
-    : visitor_(visitor), nested_wanted_(visitor.begin(scope)) {}
+    : visitor_(visitor), searches_nested_(visitor.begin(scope)) {}
 
 TensorSearch::~TensorSearch() {
   visitor_.end(nested_);
@@ -112,10 +112,10 @@ void TensorSearch::visit_value(Object* value, int depth, int modules) {
     const c10::TensorImpl* const tensor = tensor_in(value);
     if (tensor == nullptr || (depth + modules > 0 && tensors_++ >= kMaxTensors)) return;
     visitor_.add({name_, tensor, depth + modules > 0});
-    if (nested_wanted_) visit_gradient(*tensor);
+    if (searches_nested_) visit_gradient(*tensor);
     return;
   }
-  if (!nested_wanted_ || depth >= kMaxDepth) return;
+  if (!searches_nested_ || depth >= kMaxDepth) return;
   if ((flags & kDictionary) != 0)
     visit_keys(value, depth + 1);
   else if ((flags & (kList | kTuple)) != 0)

@@ -44,7 +44,7 @@ class TensorSearch {
   bool take_one();
 
   VariableVisitor& visitor_;
-  bool nested_wanted_ = false;
+  bool searches_nested_ = false;
   std::string name_;                        // Of the value that is visited.
   std::size_t nested_ = 0;                  // Values that were looked at.
   std::size_t tensors_ = 0;                 // Those of them that are tensors.

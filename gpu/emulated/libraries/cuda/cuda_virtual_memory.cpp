@@ -103,9 +103,10 @@ extern "C" {
 
 // Expandable segments: an address range is reserved first, and memory is mapped there on demand.
 
-CUresult cuMemGetAllocationGranularity(std::size_t* granularity, const CUmemAllocationProp* wanted,
+CUresult cuMemGetAllocationGranularity(std::size_t* granularity,
+                                       const CUmemAllocationProp* requested,
                                        CUmemAllocationGranularity_flags) {
-  if (granularity == nullptr || wanted == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
+  if (granularity == nullptr || requested == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
   *granularity = kGranularity;
   return CUDA_SUCCESS;
 }
@@ -141,12 +142,12 @@ CUresult cuMemAddressFree(CUdeviceptr address, std::size_t bytes) {
 }
 
 CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, std::size_t bytes,
-                     const CUmemAllocationProp* wanted, unsigned long long flags) {
-  if (handle == nullptr || wanted == nullptr || bytes == 0 || bytes % kGranularity != 0 ||
-      flags != 0 || wanted->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+                     const CUmemAllocationProp* requested, unsigned long long flags) {
+  if (handle == nullptr || requested == nullptr || bytes == 0 || bytes % kGranularity != 0 ||
+      flags != 0 || requested->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
     return outcome(CUDA_ERROR_INVALID_VALUE);
-  if (!known_device(wanted->location.id)) return outcome(CUDA_ERROR_INVALID_DEVICE);
-  if (!take_memory(bytes, wanted->location.id)) return outcome(CUDA_ERROR_OUT_OF_MEMORY);
+  if (!known_device(requested->location.id)) return outcome(CUDA_ERROR_INVALID_DEVICE);
+  if (!take_memory(bytes, requested->location.id)) return outcome(CUDA_ERROR_OUT_OF_MEMORY);
   bool made = false;
   {
     const std::lock_guard lock(pieces_mutex);
@@ -155,11 +156,11 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, std::size_t bytes,
     made = all.file >= 0 && ::ftruncate(all.file, static_cast<off_t>(all.size + bytes)) == 0;
     if (made) {
       *handle = ++all.last;
-      all.all[*handle] = {all.size, bytes, wanted->location.id, *wanted, 0, false};
+      all.all[*handle] = {all.size, bytes, requested->location.id, *requested, 0, false};
       all.size += bytes;
     }
   }
-  if (!made) give_back_memory(bytes, wanted->location.id);
+  if (!made) give_back_memory(bytes, requested->location.id);
   return outcome(made ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
 }
 

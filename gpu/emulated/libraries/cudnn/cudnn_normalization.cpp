@@ -29,8 +29,8 @@ std::string batch_norm_mismatch(cudnnBatchNormMode_t mode, cudnnTensorDescriptor
       parameters->dims[1] != x->dims[1])
     return "the parameters' dimensions do not fit the input's";
   for (std::size_t i = 2; i < x->dims.size(); ++i) {
-    const int wanted = mode == CUDNN_BATCHNORM_PER_ACTIVATION ? x->dims[i] : 1;
-    if (parameters->dims[i] != wanted) return "the parameters' dimensions do not fit the mode";
+    const int expected = mode == CUDNN_BATCHNORM_PER_ACTIVATION ? x->dims[i] : 1;
+    if (parameters->dims[i] != expected) return "the parameters' dimensions do not fit the mode";
   }
   return {};
 }

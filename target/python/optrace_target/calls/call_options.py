@@ -36,8 +36,8 @@ class CallOptions:
         tensors.
         """
         names = [tensor["name"] for tensor in sample.described(values)] or sample.names
-        for option, wanted in (("--shape", self.shapes), ("--dtype", self.dtypes)):
-            for name, _ in wanted:
+        for option, given in (("--shape", self.shapes), ("--dtype", self.dtypes)):
+            for name, _ in given:
                 if name is None and names or name in names:
                     continue
                 what = ("%s: the call has no tensor" % option if name is None else

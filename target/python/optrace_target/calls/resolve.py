@@ -299,8 +299,8 @@ class Resolver:
         base, _, overload = name.partition(".")
         schemas = torch._C._jit_get_schemas_for_operator("%s::%s" % (namespace, base))
         if overload:
-            wanted = "" if overload == "default" else overload
-            schemas = [schema for schema in schemas if schema.overload_name == wanted]
+            required = "" if overload == "default" else overload
+            schemas = [schema for schema in schemas if schema.overload_name == required]
         if not schemas:
             raise self._unknown(spelling)
         entry, in_place = self._entry_of(base)

@@ -1529,7 +1529,7 @@ TEST_CASE("the reader can stop the recording and have plans placed") {
   targets().plain(1);
   reader.want_plan(file.path());
   REQUIRE(agent().serve() == 11);
-  CHECK(reader.header().plan_done == reader.header().plan_wanted);
+  CHECK(reader.header().plan_done == reader.header().plan_requested);
   CHECK(reader.header().plan_result == 11);
   CHECK(agent().counters().traps + agent().counters().jumps == 11);
   targets().plain(1);
