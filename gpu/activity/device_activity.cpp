@@ -50,7 +50,7 @@ constexpr const char* kCallPrefixes[] = {"cudaLaunch",    "__cudaLaunch", "cudaG
 // their calls.
 constexpr std::size_t kBufferBytes = 256 << 10;
 
-constexpr std::chrono::seconds kPatience{2};
+constexpr std::chrono::seconds kTimeout{2};
 
 // The functions that start and stop a recording.
 int (*start_recording)() = nullptr;
@@ -399,7 +399,7 @@ void* wait_for_contexts(void* argument) {
   return nullptr;
 }
 
-// Waits until the devices have completed their work, at most kPatience. CUPTI: "it is the client's
+// Waits until the devices have completed their work, at most kTimeout. CUPTI: "it is the client's
 // responsibility to issue necessary CUDA synchronization calls" before a flush.
 void wait_for_devices() {
   std::vector<CUcontext> contexts;
@@ -427,7 +427,7 @@ void wait_for_devices() {
   // If a device hangs, this thread is abandoned, so that the end of the recording does not hang.
   pthread_detach(thread);
   std::unique_lock lock(waiting->mutex);
-  waiting->changed.wait_for(lock, kPatience, [&] { return waiting->done; });
+  waiting->changed.wait_for(lock, kTimeout, [&] { return waiting->done; });
 }
 
 int end() {

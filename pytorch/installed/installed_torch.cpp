@@ -139,8 +139,8 @@ constexpr const char* kQuestion =
 /// Returns everything that a Python writes to a pipe until it closes it.
 std::string read_all(const Descriptor& pipe) {
   constexpr std::size_t kMaxLength = 4096;
-  constexpr std::chrono::seconds kPatience{60};
-  const auto end = std::chrono::steady_clock::now() + kPatience;
+  constexpr std::chrono::seconds kTimeout{60};
+  const auto end = std::chrono::steady_clock::now() + kTimeout;
   std::string text;
   while (text.size() < kMaxLength && std::chrono::steady_clock::now() < end) {
     InterruptGuard::throw_if_interrupted();

@@ -117,8 +117,8 @@ class RunningProgram {
   }
 
   static void wait_for(const Descriptor& ready) {
-    constexpr std::chrono::minutes kPatience{2};
-    const auto end = std::chrono::steady_clock::now() + kPatience;
+    constexpr std::chrono::minutes kTimeout{2};
+    const auto end = std::chrono::steady_clock::now() + kTimeout;
     pollfd watched{ready.get(), POLLIN, 0};
     constexpr int kSliceMilliseconds = 100;
     while (::poll(&watched, 1, kSliceMilliseconds) <= 0) {
@@ -207,8 +207,8 @@ DoctorCheck test_attach(const PythonChoice& python, const DoctorProgress& progre
     AttachRequest request;
     request.process = program.id();
     request.collector.selection.count = kAttachedOps;
-    constexpr std::chrono::seconds kPatience{30};
-    request.duration = kPatience;
+    constexpr std::chrono::seconds kTimeout{30};
+    request.duration = kTimeout;
     std::uint64_t ops = 0;
     attach(request, progress, [&](const AttachProgress& now, bool) { ops = now.counted.ops; });
     if (ops == 0) throw again("no op was recorded in a process that was attached to");

@@ -25,8 +25,8 @@
 namespace optrace {
 namespace {
 
-constexpr int kEscapeDelay = 50;  // Milliseconds in which the rest of a key's sequence arrives.
-constexpr int kPatience = 1000;   // Milliseconds between looks for a signal.
+constexpr int kEscapeDelay = 50;     // Milliseconds in which the rest of a key's sequence arrives.
+constexpr int kPollInterval = 1000;  // Milliseconds between looks for a signal.
 
 struct CodedKey {
   wint_t code;
@@ -225,7 +225,7 @@ Key Screen::read_key() {
       return {special, special == SpecialKey::none ? static_cast<wchar_t>(code) : L'\0'};
     }
     pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
-    const int ready = ::poll(&input, 1, kPatience);
+    const int ready = ::poll(&input, 1, kPollInterval);
     if (ready > 0 && (input.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0)
       throw Error(ExitStatus::interrupted, "the terminal is gone", "");
   }

@@ -70,13 +70,10 @@ std::string quoted(const std::string& text) {
 /// Makes a running interpreter start a thread for attach.py, and connects to it.
 class Injection {
  public:
-  /// Waits up to `patience` for a thread that can call the interpreter.
+  /// Waits up to `timeout` for a thread that can call the interpreter.
   Injection(const RunningProcess& process, const AttachTarget& target,
-            std::chrono::milliseconds patience)
-      : target_(target),
-        process_(process),
-        code_(find_calling_code(process)),
-        patience_(patience) {}
+            std::chrono::milliseconds timeout)
+      : target_(target), process_(process), code_(find_calling_code(process)), timeout_(timeout) {}
 
   /// Leaves nothing in the process if its interpreter has not made the pending call yet.
   ~Injection() {
@@ -91,7 +88,7 @@ class Injection {
   Injection& operator=(const Injection&) = delete;
 
   ProgramConnection gain() {
-    StoppedThread thread(target_.process, code_, patience_);
+    StoppedThread thread(target_.process, code_, timeout_);
     put_text(thread);
     thread.call(page_ + connect_offset(), {data()});
     TextThread placed;
@@ -152,7 +149,7 @@ class Injection {
 
   // A pending call can't be removed: this one only cleans up when it is made.
   void withdraw() {
-    StoppedThread thread(target_.process, code_, patience_);
+    StoppedThread thread(target_.process, code_, timeout_);
     constexpr std::uint64_t kYes = 1;
     TextThread placed;
     write(data() + offsetof(TextThread, withdrawn), std::as_bytes(std::span(&kYes, 1)));
@@ -191,7 +188,7 @@ class Injection {
   const AttachTarget& target_;
   const RunningProcess& process_;
   const CallingCode code_;
-  const std::chrono::milliseconds patience_;
+  const std::chrono::milliseconds timeout_;
   /// In the process: text_thread_code(), then the TextThread and the text.
   std::uint64_t page_ = 0;
   std::uint64_t size_ = 0;  ///< Of that memory, in bytes.
@@ -341,7 +338,7 @@ class Attachment {
     if (request_.tensors) orders_.keep_tensors(log_bytes(request_.target_bytes));
     orders_.limit_returns(request_.returns_per_site);
     Json record = orders_.record();
-    record[key::kPatience] = std::chrono::duration<double>(request_.timeout).count();
+    record[key::kTimeout] = std::chrono::duration<double>(request_.timeout).count();
     std::vector<Descriptor> descriptors;
     descriptors.push_back(sealed_region(region_bytes(request_.target_bytes)));
     if (!sees_our_files()) add_files(record, descriptors);

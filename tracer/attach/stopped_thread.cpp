@@ -124,9 +124,9 @@ CallingCode find_calling_code(const RunningProcess& process) {
   return found;
 }
 
-StoppedThread::StoppedThread(pid_t process, CallingCode code, std::chrono::milliseconds patience)
+StoppedThread::StoppedThread(pid_t process, CallingCode code, std::chrono::milliseconds timeout)
     : process_(process), code_(std::move(code)) {
-  const auto end = Clock::now() + patience;
+  const auto end = Clock::now() + timeout;
   do {
     const std::vector<pid_t> threads = threads_of(process);
     for (const bool any_code : {false, true}) {

@@ -37,9 +37,9 @@ class StoppedThread {
  public:
   /// Stops a thread of `process` that may call the interpreter: one in a system call, the main
   /// thread first, or else one that is not in `code.locking`. Throws Error(failed) if there is none
-  /// within `patience` or the process has ended, and the error of why_not_allowed() if the
+  /// within `timeout` or the process has ended, and the error of why_not_allowed() if the
   /// system refuses.
-  StoppedThread(pid_t process, CallingCode code, std::chrono::milliseconds patience);
+  StoppedThread(pid_t process, CallingCode code, std::chrono::milliseconds timeout);
   ~StoppedThread();
   StoppedThread(const StoppedThread&) = delete;
   StoppedThread& operator=(const StoppedThread&) = delete;

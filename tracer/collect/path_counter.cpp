@@ -13,7 +13,7 @@ namespace {
 
 // How far a worker's events may precede those of the thread that opened its region, if the
 // arguments of the region's functions are not recorded.
-constexpr std::uint64_t kRegionPatience = 2'000'000;  // In nanoseconds.
+constexpr std::uint64_t kRegionWait = 2'000'000;  // In nanoseconds.
 
 // The key of a timeline's event. Functions are identified by their index.
 EventKey key_of(const Event& event) {
@@ -82,12 +82,12 @@ bool PathCounter::may_wait(std::uint32_t thread) const {
   return state_->threads[thread]->is_at_start();  // Only a worker starts with a region's body.
 }
 
-std::uint64_t PathCounter::patience(std::uint32_t thread, const Event& event) const {
+std::uint64_t PathCounter::delay(std::uint32_t thread, const Event& event) const {
   if (event.kind != EventKind::function_entry || !may_wait(thread)) return 0;
   const FunctionRole& role = state_->shared.functions.role(event.what);
   if (role.region_data) return 0;  // Its region was opened before.
   const bool waits = role.region_body || state_->shared.regions.is_body(event.what);
-  return waits ? kRegionPatience : 0;
+  return waits ? kRegionWait : 0;
 }
 
 std::uint64_t PathCounter::ops() const {

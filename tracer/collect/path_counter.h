@@ -60,8 +60,8 @@ class PathCounter {
 
   /// Returns how long (in nanoseconds) an event should wait for events of other threads: a worker
   /// may enter a parallel region before the thread that opened it does.
-  std::uint64_t patience(std::uint32_t thread, const Event& event) const;
-  /// Returns false if patience() is 0 for everything that the thread may enter.
+  std::uint64_t delay(std::uint32_t thread, const Event& event) const;
+  /// Returns false if delay() is 0 for everything that the thread may enter.
   bool may_wait(std::uint32_t thread) const;
 
   std::uint64_t ops() const;  ///< Outermost selected op calls so far.

@@ -45,7 +45,7 @@ bool PendingEvents::fetch(Pending& pending) {
     if (recorded && timeline_ == nullptr && !counter_.may_wait(thread.index)) return true;
     const Event* const event = recorded ? converted(pending) : nullptr;
     if (event != nullptr) {
-      pending.due += counter_.patience(thread.index, *event);
+      pending.due += counter_.delay(thread.index, *event);
       return true;
     }
     ++thread.at;

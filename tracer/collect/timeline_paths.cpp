@@ -101,7 +101,7 @@ std::uint64_t add_timeline(const Trace& trace, PathCounter& counter) {
     for (std::size_t i = 0; i < thread.events.size(); ++i)
       check_event(trace, thread.events[i], i, thread.id);
   }
-  // Merges the threads by time; workers wait as patience() requires.
+  // Merges the threads by time; workers wait as delay() requires.
   std::vector<std::size_t> next(trace.threads.size());
   std::uint64_t last = 0;
   while (true) {
@@ -111,7 +111,7 @@ std::uint64_t add_timeline(const Trace& trace, PathCounter& counter) {
     for (std::uint32_t i = 0; i < next.size(); ++i) {
       if (next[i] == trace.threads[i].events.size()) continue;
       const Event& event = trace.threads[i].events[next[i]];
-      const std::uint64_t due = event.time + counter.patience(i, event);
+      const std::uint64_t due = event.time + counter.delay(i, event);
       if (!first || due < earliest) {
         if (first) second = std::min(second, earliest);
         first = i;
@@ -127,7 +127,7 @@ std::uint64_t add_timeline(const Trace& trace, PathCounter& counter) {
       last = std::max(last, events[at].time);
       counter.add(*first, events[at++]);
     } while (at < events.size() && events[at].time < second &&
-             counter.patience(*first, events[at]) == 0);
+             counter.delay(*first, events[at]) == 0);
   }
   return last;
 }

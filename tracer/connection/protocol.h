@@ -77,7 +77,7 @@ inline constexpr const char* kTensors = "tensors";  ///< Bytes for the log of te
 inline constexpr const char* kActivityAgent = "activity_agent";
 inline constexpr const char* kCudaCallsAgent = "cuda_calls_agent";
 inline constexpr const char* kFiles = "files";
-inline constexpr const char* kPatience = "patience";
+inline constexpr const char* kTimeout = "timeout";
 // message::kRecording and message::kStarted.
 inline constexpr const char* kWarnings = "warnings";
 inline constexpr const char* kPythonFrames = "python_frames";

@@ -111,7 +111,7 @@ class Target {
   /// Returns the next message, which must be of this kind. `doing` describes what the target is
   /// doing. Meanwhile, looks after its recording if it has a `collector`.
   Json receive(const std::string& kind, const std::string& doing, Collector* collector = nullptr) {
-    const Clock::time_point end = Clock::now() + request_.patience;
+    const Clock::time_point end = Clock::now() + request_.timeout;
     std::optional<Json> received;
     while (!(received = poll(doing))) {
       if (Clock::now() >= end) throw hangs(doing);
@@ -254,7 +254,7 @@ class Target {
     return {
         ExitStatus::failed,
         fmt::format("the traced Python did not respond for {} s while {}",
-                    std::chrono::duration_cast<std::chrono::seconds>(request_.patience).count(),
+                    std::chrono::duration_cast<std::chrono::seconds>(request_.timeout).count(),
                     doing),
         "Wait longer with --timeout SECONDS, or check that the same call ends without optrace." +
             last_lines(printed_)};

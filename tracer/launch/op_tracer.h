@@ -54,7 +54,7 @@ struct LaunchRequest {
   KnownResults results;  ///< The functions whose returned values are recorded.
   bool tensors = false;  ///< The trace contains the log of tensors.
   /// Maximum time without a sign of life before the target counts as hanging.
-  std::chrono::milliseconds patience = std::chrono::minutes(5);
+  std::chrono::milliseconds timeout = std::chrono::minutes(5);
 };
 
 struct LaunchResult {

@@ -78,14 +78,14 @@ class SplitMeeting {
   /// Waits for the other ranks, as ncclCommSplit does.
   ncclResult_t settle() {
     using namespace std::chrono_literals;
-    constexpr auto kPatience = 300s;
+    constexpr auto kTimeout = 300s;
     if (memory_ == nullptr)
       return refuse("ncclCommSplit", split_.parent, ncclSystemError,
                     "no shared memory: " + std::string(std::strerror(errno)));
     const auto start = std::chrono::steady_clock::now();
     for (int rank = 0; rank < ranks_; ++rank) {
       while (entry(rank).present.load(std::memory_order_acquire) == 0) {
-        if (std::chrono::steady_clock::now() - start > kPatience)
+        if (std::chrono::steady_clock::now() - start > kTimeout)
           return refuse("ncclCommSplit", split_.parent, ncclSystemError,
                         "rank " + std::to_string(rank) + " did not come to split");
         std::this_thread::sleep_for(1ms);

@@ -40,7 +40,7 @@ constexpr std::size_t kMaxLineLength = 64 << 10;  // Bytes; parse_name's limit.
 // Bytes, for names that are searched for in the source.
 constexpr std::size_t kMaxFunctionLength = 500;
 constexpr std::size_t kShownOfName = 100;  // Characters of a name shown in an error.
-constexpr auto kPatienceWithPython = std::chrono::seconds(60);
+constexpr auto kPythonTimeout = std::chrono::seconds(60);
 
 struct LocateCommandOptions {
   std::string name;
@@ -71,7 +71,7 @@ bool worth_asking_python(const SelectedIndex& choice, const Locator& locator,
 std::optional<Located> ask_python(const SelectedIndex& choice, const Locator& locator,
                                   const std::string& name) {
   if (!choice.torch || !worth_asking_python(choice, locator, name)) return std::nullopt;
-  auto found = inspect_python_name(choice.torch->python, name, kPatienceWithPython);
+  auto found = inspect_python_name(choice.torch->python, name, kPythonTimeout);
   if (!found) return std::nullopt;
   found->file = relative_to_torch(found->file, choice.torch->folder.string());
   found->url = SourceLink(choice.torch->git_version, choice.torch->version)

@@ -189,7 +189,7 @@ Trace trace_op(const OpOptions& options, const PythonChoice& python) {
   request.tensors = options.output.tree.tensors;
   request.probes = options.probes == "int3" ? ProbeMode::trap : ProbeMode::jump;
   request.results = known_results(python.path);
-  request.patience = std::chrono::seconds(options.timeout);
+  request.timeout = std::chrono::seconds(options.timeout);
   LaunchResult result;
   {
     ProgressDisplay display;

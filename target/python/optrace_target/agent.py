@@ -133,16 +133,16 @@ class Agent:
         """Undoes all that can be undone. Also ends recording."""
         self._library.optrace_agent_leave()
 
-    def start_on_main_thread(self, patience):
+    def start_on_main_thread(self, timeout):
         """Returns true if Python calls are recorded, too.
 
-        `patience` is the time in seconds to wait for the interpreter.
+        `timeout` is the time in seconds to wait for the interpreter.
         """
         result = self._library.optrace_agent_start_on_main_thread(
-            ctypes.cast(self.start, ctypes.c_void_p), ctypes.c_uint64(int(patience * 1000)))
+            ctypes.cast(self.start, ctypes.c_void_p), ctypes.c_uint64(int(timeout * 1000)))
         if result == -errno.ETIMEDOUT:
             raise Problem(FAILED, "the main thread of the process ran no Python code for %g seconds"
-                          % patience, "Attach when it runs, or wait longer with --timeout.")
+                          % timeout, "Attach when it runs, or wait longer with --timeout.")
         self.check("recording", result)
         return result == 1
 

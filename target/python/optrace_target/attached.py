@@ -79,7 +79,7 @@ class _Tracing:
         agent.share(region)
         connection.send(Message.RECORDING, {Key.WARNINGS: warnings})
         connection.receive(Order.START)
-        hooked = agent.start_on_main_thread(order[Key.PATIENCE])
+        hooked = agent.start_on_main_thread(order[Key.TIMEOUT])
         compilations = Compilations()
         compilations.start()
         try:

@@ -80,7 +80,7 @@ class Key:
     ACTIVITY_AGENT = "activity_agent"
     CUDA_CALLS_AGENT = "cuda_calls_agent"
     FILES = "files"
-    PATIENCE = "patience"
+    TIMEOUT = "timeout"
     # Message.RECORDING and Message.STARTED.
     WARNINGS = "warnings"
     PYTHON_FRAMES = "python_frames"

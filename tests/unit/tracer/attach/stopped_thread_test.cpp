@@ -23,7 +23,7 @@ namespace {
 /// The exit status of a child that was not disturbed.
 constexpr int kUndisturbed = 7;
 /// The time for a child to reach a point at which it can be stopped.
-constexpr std::chrono::milliseconds kPatience{500};
+constexpr std::chrono::milliseconds kTimeout{500};
 
 /// A forked child that exits with the result of `body`.
 class Child {
@@ -105,7 +105,7 @@ std::uint64_t address_of(void (*function)(int)) {
 TEST_CASE("a stopped thread makes system calls, and its own goes on") {
   Child child(sleep_once);
   {
-    StoppedThread thread(child.id(), child.code(), kPatience);
+    StoppedThread thread(child.id(), child.code(), kTimeout);
     CHECK(thread.system_call(SYS_getpid, {}) == child.id());
     CHECK(thread.system_call(SYS_close, {100'000}) == -EBADF);
     std::array<int, 2> ends{};
@@ -122,7 +122,7 @@ TEST_CASE("a stopped thread makes system calls, and its own goes on") {
 TEST_CASE("a stopped thread calls a function") {
   Child child(wait_for_call);
   {
-    StoppedThread thread(child.id(), child.code(), kPatience);
+    StoppedThread thread(child.id(), child.code(), kTimeout);
     thread.call(address_of(note_call), {5});
   }
   CHECK(child.wait() == kUndisturbed);
@@ -132,7 +132,7 @@ TEST_CASE("a thread that computes can be stopped, again and again, and computes 
   Child child(compute);
   const CallingCode code = child.code();
   for (int i = 0; i < 20; ++i) {
-    StoppedThread thread(child.id(), code, kPatience);
+    StoppedThread thread(child.id(), code, kTimeout);
     CHECK(thread.system_call(SYS_gettid, {}) == child.id());
   }
   CHECK(child.wait() == kUndisturbed);
@@ -154,7 +154,7 @@ TEST_CASE("signals that come meanwhile come later") {
   const CallingCode code = child.code();
   for (int i = 0; i < 5; ++i) {
     {
-      StoppedThread thread(child.id(), code, kPatience);
+      StoppedThread thread(child.id(), code, kTimeout);
       ::kill(child.id(), SIGUSR1);
       CHECK(thread.system_call(SYS_getpid, {}) == child.id());
     }
@@ -167,7 +167,7 @@ TEST_CASE("signals that come meanwhile come later") {
 TEST_CASE("a thread finds back by itself when the one that stopped it is killed") {
   Child child(wait_for_call);
   Child tracer([&child] {
-    StoppedThread thread(child.id(), child.code(), kPatience);
+    StoppedThread thread(child.id(), child.code(), kTimeout);
     thread.call(reinterpret_cast<std::uint64_t>(&take_long), {});
     return 0;
   });
@@ -181,7 +181,7 @@ TEST_CASE("a call that fails or does not return leaves the thread as it was") {
   SECTION("it fails") {
     Child child(sleep_once);
     {
-      StoppedThread thread(child.id(), child.code(), kPatience);
+      StoppedThread thread(child.id(), child.code(), kTimeout);
       CHECK_THROWS_AS(thread.call(16, {}), Error);
     }
     CHECK(child.wait() == kUndisturbed);
@@ -192,7 +192,7 @@ TEST_CASE("a call that fails or does not return leaves the thread as it was") {
       return ::nanosleep(&pause, nullptr) == 0 ? kUndisturbed : errno;
     });
     {
-      StoppedThread thread(child.id(), child.code(), kPatience);
+      StoppedThread thread(child.id(), child.code(), kTimeout);
       CHECK_THROWS_AS(thread.call(reinterpret_cast<std::uint64_t>(&::pause), {}), Error);
     }
     CHECK(child.wait() == kUndisturbed);
@@ -212,7 +212,7 @@ TEST_CASE("a thread that can't be stopped at once is stopped later, and not left
     return sleep_once();
   });
   {
-    StoppedThread thread(child.id(), child.code(), kPatience * 4);
+    StoppedThread thread(child.id(), child.code(), kTimeout * 4);
     CHECK(thread.system_call(SYS_getpid, {}) == child.id());
   }
   CHECK(child.wait() == kUndisturbed);
@@ -222,7 +222,7 @@ TEST_CASE("what can't be stopped says why") {
   using Catch::Contains;
   const auto refusal = [](pid_t process, const CallingCode& code) -> std::string {
     try {
-      const StoppedThread thread(process, code, kPatience);
+      const StoppedThread thread(process, code, kTimeout);
     } catch (const Error& error) {
       return error.what();
     }

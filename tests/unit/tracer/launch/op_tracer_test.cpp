@@ -24,7 +24,7 @@ class FakePython {
     request_.python = folder_.path() / "python";
     request_.python_reason = "--python";
     request_.call.op = "conv2d";
-    request_.patience = std::chrono::milliseconds(300);
+    request_.timeout = std::chrono::milliseconds(300);
     std::ofstream(request_.python) << "#!/bin/sh\n" << lines << "\n";
     std::filesystem::permissions(request_.python, std::filesystem::perms::owner_all);
   }
