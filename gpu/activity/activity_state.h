@@ -73,8 +73,8 @@ struct State {
   CUpti_SubscriberHandle subscriber = nullptr;
   pid_t process = 0;  // The process that subscribed.
   bool gave_way = false;
-  std::string missing;        // A sentence that gives the reason; empty: nothing is missing.
-  std::uint32_t told_in = 0;  // The recording that contains it.
+  std::string missing;            // A sentence that gives the reason; empty: nothing is missing.
+  std::uint32_t reported_in = 0;  // The recording that contains it.
 
   // Locked in callbacks. Nothing is called while it is locked.
   std::mutex contexts_mutex;

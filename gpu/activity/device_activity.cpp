@@ -79,7 +79,7 @@ std::string readable_version(int version) {
 void tell() {
   State& all = state();
   const std::uint32_t recording = agent.recording();
-  if (all.missing.empty() || recording == 0 || all.told_in == recording) return;
+  if (all.missing.empty() || recording == 0 || all.reported_in == recording) return;
   JsonText json;
   json.open('{');
   json.key("call");
@@ -90,12 +90,12 @@ void tell() {
   json.string(all.missing);
   json.close('}');
   if (agent.keep_record(agent.new_record(), json.text().data(), json.text().size()) == 0)
-    all.told_in = recording;
+    all.reported_in = recording;
 }
 
 void miss(const std::string& why) {
   state().missing = "Device activity (kernels, their times) is missing: " + why;
-  state().told_in = 0;
+  state().reported_in = 0;
   tell();
 }
 

@@ -133,13 +133,13 @@ ChildProcess::ChildProcess(const Options& options) : own_group_(options.own_proc
   int error = id_ < 0 ? fork_error : 0;
   // Reads to the end even if a signal arrives: until the program runs, its process group does not
   // exist.
-  ssize_t told = id_ < 0 ? 0 : -1;
-  while (told < 0) {
-    told = ::read(report[0], &error, sizeof error);
-    if (told < 0 && errno != EINTR) break;
+  ssize_t received = id_ < 0 ? 0 : -1;
+  while (received < 0) {
+    received = ::read(report[0], &error, sizeof error);
+    if (received < 0 && errno != EINTR) break;
   }
   ::close(report[0]);
-  if (id_ > 0 && told == static_cast<ssize_t>(sizeof error)) {
+  if (id_ > 0 && received == static_cast<ssize_t>(sizeof error)) {
     while (::waitpid(id_, nullptr, 0) < 0 && errno == EINTR) {
     }
     id_ = -1;

@@ -310,12 +310,12 @@ class Comparer {
       found.path.push_back(step_name(above));
       if (at != path && is_worth_showing(above) &&
           (op == nullptr || previous_op == nullptr || *op != *previous_op))
-        found.way.push_back(step_name(above));
+        found.stack.push_back(step_name(above));
       // Call and redispatch of one op are shown as one step.
       if (op != nullptr) previous_op = op;
     }
     std::ranges::reverse(found.path);
-    std::ranges::reverse(found.way);
+    std::ranges::reverse(found.stack);
     return found;
   }
 

@@ -20,9 +20,9 @@ struct Difference {
     count,     ///< Both have this step, with another number of calls per call of the frame above.
   };
   Kind kind = Kind::changed;
-  const Frame* frame = nullptr;   ///< In the first report; in the second if only that has it.
-  std::vector<std::string> path;  ///< The frames' names, outermost first, ending with its own.
-  std::vector<std::string> way;   ///< The ops and Python functions among them, above it.
+  const Frame* frame = nullptr;    ///< In the first report; in the second if only that has it.
+  std::vector<std::string> path;   ///< The frames' names, outermost first, ending with its own.
+  std::vector<std::string> stack;  ///< The ops and Python functions among them, above it.
   Layer layer = Layer::runtime;
   std::string what;           ///< `changed`: key of detail, or `function`, `template`, `library`.
   std::string before, after;  ///< `changed`: values as text. `count`: numbers of calls.

@@ -118,7 +118,7 @@ std::uint32_t CallPatterns::sum(std::uint32_t left, std::uint32_t right) {
   return result;
 }
 
-std::uint32_t CallPatterns::takers(std::uint32_t pattern) {
+std::uint32_t CallPatterns::participants(std::uint32_t pattern) {
   const CallPattern& groups = (*this)[pattern];
   if (groups.empty()) return add_set({});
   std::uint32_t all = groups.front().processes;

@@ -45,7 +45,7 @@ class CallPatterns {
   std::uint32_t add_set(ProcessSet processes);
   std::uint32_t add(CallPattern pattern);
   /// Returns the pattern of processes that took a path equally often.
-  std::uint32_t add_even(std::uint32_t set, std::uint64_t calls) {
+  std::uint32_t add_uniform(std::uint32_t set, std::uint64_t calls) {
     return add({{calls, calls, set}});
   }
 
@@ -58,7 +58,7 @@ class CallPatterns {
   std::uint32_t sum(std::uint32_t left, std::uint32_t right);
 
   /// Returns the processes of all groups of a pattern.
-  std::uint32_t takers(std::uint32_t pattern);
+  std::uint32_t participants(std::uint32_t pattern);
   std::uint32_t unite(std::uint32_t left, std::uint32_t right);
 
  private:

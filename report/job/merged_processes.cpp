@@ -98,9 +98,9 @@ std::uint32_t read_pattern(const Json& value, MergedProcesses& merged) {
 
 // The patterns that need not be stored: the path's processes are those of its parent, and each took
 // it equally often. Finds them, and remembers the sizes of sets.
-class EvenPatterns {
+class UniformPatterns {
  public:
-  EvenPatterns(CallPatterns& patterns, std::size_t processes)
+  UniformPatterns(CallPatterns& patterns, std::size_t processes)
       : patterns_(patterns),
         all_(patterns.add_set(processes == 0
                                   ? ProcessSet{}
@@ -109,12 +109,12 @@ class EvenPatterns {
   /// The processes of a path without a parent.
   std::uint32_t all() const { return all_; }
 
-  std::uint32_t find(std::uint32_t takers, std::uint64_t calls) {
-    const auto [known, added] = sizes_.try_emplace(takers, 0);
-    if (added) known->second = count_of(patterns_.set(takers));
+  std::uint32_t find(std::uint32_t participants, std::uint64_t calls) {
+    const auto [known, added] = sizes_.try_emplace(participants, 0);
+    if (added) known->second = count_of(patterns_.set(participants));
     if (known->second == 0 || calls % known->second != 0)
       refuse("the calls of a path are not those of its processes");
-    return patterns_.add_even(takers, calls / known->second);
+    return patterns_.add_uniform(participants, calls / known->second);
   }
 
  private:
@@ -178,21 +178,21 @@ std::optional<MergedProcesses> read_merged_processes(const Trace& trace) {
   const Json& uneven = required_list(stored, "paths");
   if (uneven.size() % 2 != 0) refuse("a path has no pattern");
 
-  EvenPatterns even(merged.patterns, merged.processes.size());
-  std::vector<std::uint32_t> takers;
-  takers.reserve(trace.paths.size());
+  UniformPatterns uniform(merged.patterns, merged.processes.size());
+  std::vector<std::uint32_t> participants;
+  participants.reserve(trace.paths.size());
   merged.pattern_of.reserve(trace.paths.size());
   std::size_t next = 0;
   for (std::uint32_t i = 0; i < trace.paths.size(); ++i) {
     const TracePath& path = trace.paths[i];
     if (next < uneven.size() && number(uneven[next]) == i) {
       merged.pattern_of.push_back(patterns[number_below(uneven[next + 1], patterns.size())]);
-      takers.push_back(merged.patterns.takers(merged.pattern_of.back()));
+      participants.push_back(merged.patterns.participants(merged.pattern_of.back()));
       next += 2;
       continue;
     }
-    takers.push_back(path.parent == kNone ? even.all() : takers[path.parent]);
-    merged.pattern_of.push_back(even.find(takers.back(), path.calls));
+    participants.push_back(path.parent == kNone ? uniform.all() : participants[path.parent]);
+    merged.pattern_of.push_back(uniform.find(participants.back(), path.calls));
   }
   if (next != uneven.size()) refuse("the paths are not in order");
   return merged;
@@ -205,18 +205,20 @@ std::string merged_processes_json(MergedProcesses& merged, const std::vector<Tra
                          {"id", value_or_null(process.id)},
                          {"digest", fmt::format("{:016x}", process.digest)},
                          {"threads", process.threads}});
-  const EvenPatterns even(merged.patterns, merged.processes.size());
-  std::vector<std::uint32_t> takers;
-  takers.reserve(paths.size());
+  const UniformPatterns uniform(merged.patterns, merged.processes.size());
+  std::vector<std::uint32_t> participants;
+  participants.reserve(paths.size());
   std::unordered_map<std::uint32_t, std::uint32_t> places;
   Json patterns = Json::array();
   Json uneven = Json::array();
   for (std::uint32_t i = 0; i < paths.size(); ++i) {
     const std::uint32_t pattern = merged.pattern_of[i];
     const CallPattern& groups = merged.patterns[pattern];
-    takers.push_back(merged.patterns.takers(pattern));
-    const std::uint32_t usual = paths[i].parent == kNone ? even.all() : takers[paths[i].parent];
-    if (groups.size() == 1 && groups[0].least == groups[0].most && takers.back() == usual) continue;
+    participants.push_back(merged.patterns.participants(pattern));
+    const std::uint32_t usual =
+        paths[i].parent == kNone ? uniform.all() : participants[paths[i].parent];
+    if (groups.size() == 1 && groups[0].least == groups[0].most && participants.back() == usual)
+      continue;
     const auto [place, added] =
         places.try_emplace(pattern, static_cast<std::uint32_t>(patterns.size()));
     if (added) {

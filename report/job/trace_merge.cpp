@@ -40,19 +40,19 @@ struct TracePathKey {
 static_assert(std::has_unique_object_representations_v<TracePathKey>);
 
 /// All processes so far took the path equally often.
-constexpr std::uint32_t kEven = kNone;
+constexpr std::uint32_t kUniform = kNone;
 
 /// What is known of a merged path besides its counts.
 struct PathOrigin {
   std::uint32_t first = kNone;     ///< The first process that took it, in the order of addition.
   std::uint32_t order = 0;         ///< Index of the path in the trace of that process.
   std::uint32_t thread_order = 0;  ///< Index of its thread in that trace.
-  std::uint32_t pattern = kEven;
-  std::uint32_t takers =
-      0;                    ///< For kEven: the number of processes, which are the first ones added.
+  std::uint32_t pattern = kUniform;
+  std::uint32_t participants =
+      0;  ///< For kUniform: the number of processes, which are the first ones added.
   std::uint32_t next = 0;   ///< The path that came after it in the trace before.
   std::uint32_t round = 0;  ///< The number of the trace that has it, and the next two.
-  std::uint32_t new_pattern = kEven;
+  std::uint32_t new_pattern = kUniform;
   std::uint64_t new_calls = 0;
   std::uint64_t thread = 0;  ///< The system's id of its thread.
 };
@@ -188,16 +188,16 @@ class TraceMerge::State {
       last = places_[i] = place;
       set_what(trace, path, place);
       add_counts(trace, path, details, contents_, paths_[place]);
-      const std::uint32_t pattern = merged ? merged->pattern_of[i] : kEven;
+      const std::uint32_t pattern = merged ? merged->pattern_of[i] : kUniform;
       std::uint32_t first = base;
       if (merged != nullptr)
-        if (const std::uint32_t added = added_pattern(*merged, pattern, base); added != kEven) {
+        if (const std::uint32_t added = added_pattern(*merged, pattern, base); added != kUniform) {
           first = first_of(added);
           add_calls(place, path.calls, added, base);
           set_origin(place, first, i, path, trace);
           continue;
         }
-      add_calls(place, path.calls, kEven, base);
+      add_calls(place, path.calls, kUniform, base);
       set_origin(place, first, i, path, trace);
     }
     for (const std::uint32_t place : touched_) settle(place, base);
@@ -250,17 +250,17 @@ class TraceMerge::State {
   }
 
   /// Returns the pattern of an added merged trace for the processes in their order of addition;
-  /// kEven if all of its processes took the path equally often.
+  /// kUniform if all of its processes took the path equally often.
   std::uint32_t added_pattern(const MergedProcesses& merged, std::uint32_t pattern,
                               std::uint32_t base) {
-    const auto [known, added] = new_patterns_.try_emplace(pattern, kEven);
+    const auto [known, added] = new_patterns_.try_emplace(pattern, kUniform);
     if (!added) return known->second;
     const CallPattern& groups = merged.patterns[pattern];
     const auto count = static_cast<std::uint32_t>(merged.processes.size());
     const ProcessSet all{{0, count - 1}};
     if (groups.size() == 1 && groups[0].least == groups[0].most &&
         merged.patterns.set(groups[0].processes) == all)
-      return kEven;
+      return kUniform;
     CallPattern shifted = groups;
     for (CallGroup& group : shifted) {
       ProcessSet processes = merged.patterns.set(group.processes);
@@ -288,7 +288,7 @@ class TraceMerge::State {
   }
 
   /// Records the calls of a path of the trace that is being added; a trace may have several paths
-  /// that become one. `pattern` is that of the added processes, or kEven.
+  /// that become one. `pattern` is that of the added processes, or kUniform.
   void add_calls(std::uint32_t place, std::uint64_t calls, std::uint32_t pattern,
                  std::uint32_t base) {
     PathOrigin& origin = origins_[place];
@@ -299,7 +299,7 @@ class TraceMerge::State {
       touched_.push_back(place);
       return;
     }
-    if (origin.new_pattern != kEven || pattern != kEven) {
+    if (origin.new_pattern != kUniform || pattern != kUniform) {
       const std::uint32_t before =
           explicit_pattern(origin.new_pattern, origin.new_calls, base, process_count());
       origin.new_pattern =
@@ -310,16 +310,16 @@ class TraceMerge::State {
 
   std::uint32_t process_count() const { return static_cast<std::uint32_t>(processes_.size()); }
 
-  /// Returns the pattern itself or, for kEven, that of the processes [begin, end).
+  /// Returns the pattern itself or, for kUniform, that of the processes [begin, end).
   std::uint32_t explicit_pattern(std::uint32_t pattern, std::uint64_t calls, std::uint32_t begin,
                                  std::uint32_t end) {
-    if (pattern != kEven) return pattern;
+    if (pattern != kUniform) return pattern;
     if (begin == end) return patterns_.add({});
     const std::tuple key(begin, end, calls);
-    if (even_key_ == key) return even_pattern_;
-    even_key_ = key;
-    return even_pattern_ =
-               patterns_.add_even(patterns_.add_set({{begin, end - 1}}), calls / (end - begin));
+    if (uniform_key_ == key) return uniform_pattern_;
+    uniform_key_ = key;
+    return uniform_pattern_ =
+               patterns_.add_uniform(patterns_.add_set({{begin, end - 1}}), calls / (end - begin));
   }
 
   /// Adds the calls of the trace that is being added to those of the traces before.
@@ -328,11 +328,13 @@ class TraceMerge::State {
     TracePath& path = paths_[place];
     const std::uint32_t count = process_count();
     const std::uint64_t each = origin.new_calls / (count - base);
-    if (origin.pattern == kEven && origin.new_pattern == kEven && origin.takers == base &&
+    if (origin.pattern == kUniform && origin.new_pattern == kUniform &&
+        origin.participants == base &&
         (base == 0 || (path.calls / base == each && path.calls % base == 0))) {
-      origin.takers = count;
+      origin.participants = count;
     } else {
-      const std::uint32_t before = explicit_pattern(origin.pattern, path.calls, 0, origin.takers);
+      const std::uint32_t before =
+          explicit_pattern(origin.pattern, path.calls, 0, origin.participants);
       const std::uint32_t more =
           explicit_pattern(origin.new_pattern, origin.new_calls, base, count);
       if (std::pair(before, more) != last_addends_) {
@@ -349,7 +351,7 @@ class TraceMerge::State {
     CallPatterns live;
     std::unordered_map<std::uint32_t, std::uint32_t> kept;
     for (PathOrigin& origin : origins_) {
-      if (origin.pattern == kEven) continue;
+      if (origin.pattern == kUniform) continue;
       const auto [at, added] = kept.try_emplace(origin.pattern, 0);
       if (added) {
         CallPattern groups = patterns_[origin.pattern];
@@ -361,7 +363,7 @@ class TraceMerge::State {
     }
     patterns_ = std::move(live);
     live_patterns_ = patterns_.size();
-    even_key_ = {kNone, kNone, 0};
+    uniform_key_ = {kNone, kNone, 0};
     last_addends_ = {kNone, kNone};
   }
 
@@ -413,7 +415,7 @@ class TraceMerge::State {
       path.thread = threads.at(thread_of(origins_[number]));
       take_tallies(path);
       const std::uint32_t pattern =
-          explicit_pattern(origins_[number].pattern, path.calls, 0, origins_[number].takers);
+          explicit_pattern(origins_[number].pattern, path.calls, 0, origins_[number].participants);
       taken_.pattern_of.push_back(taken_pattern(pattern, process_places));
       trace.paths.push_back(std::move(path));
     }
@@ -500,8 +502,8 @@ class TraceMerge::State {
   std::vector<std::uint32_t> places_, touched_;
   std::unordered_map<std::uint32_t, std::uint32_t> new_patterns_;
   std::uint32_t round_ = 0;
-  std::tuple<std::uint32_t, std::uint32_t, std::uint64_t> even_key_{kNone, kNone, 0};
-  std::uint32_t even_pattern_ = 0;
+  std::tuple<std::uint32_t, std::uint32_t, std::uint64_t> uniform_key_{kNone, kNone, 0};
+  std::uint32_t uniform_pattern_ = 0;
   std::pair<std::uint32_t, std::uint32_t> last_addends_{kNone, kNone};
   std::uint32_t last_sum_ = 0;
 

@@ -41,7 +41,7 @@ std::string call_column(const FrameSource& source, const Frame* parent) {
 }
 
 // Names the processes that took the path, if they are not those of the parent: `rank 1 only`.
-std::string takers(const Frame& frame, const Frame* parent) {
+std::string participants(const Frame& frame, const Frame* parent) {
   const ProcessShare& share = frame.detail->processes;
   if (share.processes.empty()) return {};
   if (parent != nullptr && parent->detail->processes.by_rank == share.by_rank &&
@@ -152,7 +152,7 @@ std::string frame_note(const Frame& frame, const Frame* parent, const Report& re
   if (detail.threads >
       (parent == nullptr ? 1 : std::max<std::uint64_t>(parent->detail->threads, 1)))
     append(note, fmt::format("by {} threads", detail.threads));
-  append(note, takers(frame, parent));
+  append(note, participants(frame, parent));
   if (detail.reads_device_memory)
     append(note, report.dry_run ? "reads emulated values" : "reads device memory");
   return note;

@@ -85,15 +85,15 @@ bool FrameProcesses::may_list(const ProcessSet& processes) {
 // Returns the pattern of a frame's calls, or kNone if it is not known or the same for all
 // processes.
 std::uint32_t FrameProcesses::pattern_of(const ReportPath& path, const Frame& frame,
-                                         std::uint32_t& takers) {
+                                         std::uint32_t& participants) {
   CallPatterns& patterns = merged_.patterns;
   std::uint64_t calls = 0;
   std::uint32_t pattern = kNone;
-  takers = patterns.add_set({});
+  participants = patterns.add_set({});
   const auto add = [&](std::uint32_t traced) {
     const std::uint32_t added = merged_.pattern_of[traced];
     calls += trace_.paths[traced].calls;
-    takers = patterns.unite(takers, patterns.takers(added));
+    participants = patterns.unite(participants, patterns.participants(added));
     pattern = pattern == kNone ? added : patterns.sum(pattern, added);
   };
   add(path.traced);
@@ -149,7 +149,7 @@ std::string FrameProcesses::frequencies(std::uint32_t pattern) const {
 void FrameProcesses::describe(const ReportPath& path, std::uint32_t index, const Frame* parent,
                               Frame& frame) {
   PathProcesses found;
-  found.pattern = pattern_of(path, frame, found.takers);
+  found.pattern = pattern_of(path, frame, found.participants);
   paths_.resize(index);
   paths_.push_back(found);
   ProcessShare share;
@@ -161,11 +161,11 @@ void FrameProcesses::describe(const ReportPath& path, std::uint32_t index, const
     else
       ++difference.more;
   };
-  if (found.takers != all_) {
-    const ProcessSet& takers = merged_.patterns.set(found.takers);
-    if (may_list(takers)) share.processes = names(takers);
-    if (above == nullptr || above->takers != found.takers) {
-      const auto [at, added] = taken_by_.try_emplace(takers);
+  if (found.participants != all_) {
+    const ProcessSet& participants = merged_.patterns.set(found.participants);
+    if (may_list(participants)) share.processes = names(participants);
+    if (above == nullptr || above->participants != found.participants) {
+      const auto [at, added] = taken_by_.try_emplace(participants);
       note(at->second, added, [&] { return place_of(frame, parent); });
     }
   }
@@ -187,8 +187,8 @@ std::vector<std::string> FrameProcesses::differences() const {
   };
   std::vector<std::string> sentences;
   sentences.reserve(taken_by_.size() + uneven_.size());
-  for (const auto& [takers, difference] : taken_by_)
-    sentences.push_back(fmt::format("only {} took {}{}", named(takers), difference.what,
+  for (const auto& [participants, difference] : taken_by_)
+    sentences.push_back(fmt::format("only {} took {}{}", named(participants), difference.what,
                                     more(difference, ", and")));
   for (const auto& [others, difference] : uneven_)
     sentences.push_back(difference.what + more(difference, "; they also differ in"));

@@ -34,8 +34,8 @@ class FrameProcesses {
 
  private:
   struct PathProcesses {
-    std::uint32_t takers = 0;       // A set.
-    std::uint32_t pattern = kNone;  // kNone if the processes took it equally often.
+    std::uint32_t participants = 0;  // A set.
+    std::uint32_t pattern = kNone;   // kNone if the processes took it equally often.
   };
   struct Difference {
     std::string what;
@@ -45,7 +45,7 @@ class FrameProcesses {
   std::uint64_t name_of(std::uint32_t process) const;
   std::vector<std::uint64_t> names(const ProcessSet& processes) const;
   std::string named(const ProcessSet& processes) const;
-  std::uint32_t pattern_of(const ReportPath& path, const Frame& frame, std::uint32_t& takers);
+  std::uint32_t pattern_of(const ReportPath& path, const Frame& frame, std::uint32_t& participants);
   void describe_calls(std::uint32_t pattern, ProcessShare& share);
   std::string frequencies(std::uint32_t pattern) const;
   std::vector<ProcessSet> unusual(std::uint32_t pattern) const;

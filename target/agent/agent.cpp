@@ -126,16 +126,16 @@ int place_plan(const char* file, const char* plan_path, Jumps jumps) {
   return place_loaded_plan(bytes, view, plan_path, jumps);
 }
 
-// Places the plans that the reader has for the modules of which it was told last. Waits as
+// Places the plans that the reader has for the modules that were reported last. Waits as
 // reader_requests.h says.
 void wait_for_plans(recording::RegionHeader& header) {
-  const std::uint32_t told = __atomic_load_n(&header.modules_told, __ATOMIC_RELAXED);
+  const std::uint32_t reported = __atomic_load_n(&header.modules_reported, __ATOMIC_RELAXED);
   constexpr int kMaxNaps = 2000;  // In milliseconds.
   constexpr int kMaxStill = 1000;
   std::uint32_t heartbeat = __atomic_load_n(&header.heartbeat, __ATOMIC_ACQUIRE);
   for (int naps = 0, still = 0; naps < kMaxNaps && still < kMaxStill; ++naps) {
     if (reader_wants_something()) serve_reader();
-    if (running_round() == 0 || __atomic_load_n(&header.modules_seen, __ATOMIC_ACQUIRE) == told)
+    if (running_round() == 0 || __atomic_load_n(&header.modules_seen, __ATOMIC_ACQUIRE) == reported)
       return;
     nap();
     const std::uint32_t beat = __atomic_load_n(&header.heartbeat, __ATOMIC_ACQUIRE);
@@ -203,7 +203,7 @@ void tell_loaded_modules() {
   const Telling turn;
   Region* const region = current_region();
   if (region != nullptr && running_round() != 0 && put_new_modules(*region)) {
-    __atomic_add_fetch(&region->header->modules_told, 1, __ATOMIC_RELEASE);
+    __atomic_add_fetch(&region->header->modules_reported, 1, __ATOMIC_RELEASE);
     wait_for_plans(*region->header);
   }
 }

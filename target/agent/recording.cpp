@@ -56,7 +56,7 @@ void begin_recording(Region& region) {
   put_op_records(region);
   put_modules(region);
   recording::RegionHeader& header = *region.header;
-  if (has_generated_library()) __atomic_add_fetch(&header.modules_told, 1, __ATOMIC_RELEASE);
+  if (has_generated_library()) __atomic_add_fetch(&header.modules_reported, 1, __ATOMIC_RELEASE);
   const Clocks start = read_clocks();
   __atomic_store_n(&header.start_ticks, start.ticks, __ATOMIC_RELAXED);
   __atomic_store_n(&header.start_nanoseconds, start.nanoseconds, __ATOMIC_RELAXED);

@@ -221,9 +221,9 @@ struct RegionHeader {
   std::uint32_t plan_done;   // Agent: set to plan_requested once that plan is placed.
   std::int32_t plan_result;  // Agent: result of optrace_agent_place.
   // Agent: incremented when the sections of modules loaded while recording are complete.
-  std::uint32_t modules_told;
-  // Reader: set to modules_told once it has no more plans for those modules. The agent waits for
-  // this, so that none of their functions runs without its probe.
+  std::uint32_t modules_reported;
+  // Reader: set to modules_reported once it has no more plans for those modules. The agent waits
+  // for this, so that none of their functions runs without its probe.
   std::uint32_t modules_seen;
   // Agent: incremented before an event that may refer to a module without a section, and the value
   // up to which those modules have sections. A module may call Python while it is being loaded.

@@ -295,9 +295,9 @@ class Attachment {
       wait_for_answer("It sleeps, waits, or is in a long call.");
       injection.taken();
     }
-    const Json greeting = connection_->receive(message::kProgram, kAnswerLimit);
-    meta_ = orders_.meta(connection_->receive(message::kImported, kAnswerLimit),
-                         command_line(greeting));
+    const Json hello = connection_->receive(message::kProgram, kAnswerLimit);
+    meta_ =
+        orders_.meta(connection_->receive(message::kImported, kAnswerLimit), command_line(hello));
     meta_.process.id = static_cast<std::uint64_t>(request_.process);
   }
 
@@ -321,10 +321,10 @@ class Attachment {
     return process_.ended();
   }
 
-  static std::string command_line(const Json& greeting) {
+  static std::string command_line(const Json& hello) {
     std::string line;
-    const auto arguments = greeting.find(key::kArguments);
-    if (arguments == greeting.end() || !arguments->is_array()) return "python";
+    const auto arguments = hello.find(key::kArguments);
+    if (arguments == hello.end() || !arguments->is_array()) return "python";
     for (const Json& argument : *arguments) {
       if (!argument.is_string()) continue;
       if (!line.empty()) line += ' ';

@@ -33,7 +33,7 @@ class HeartbeatThread {
 
 void ArenaReader::read(bool has_events) {
   // Read first: the sections of these modules are then complete.
-  const std::uint32_t told = load_shared(region_.header().modules_told);
+  const std::uint32_t reported = load_shared(region_.header().modules_reported);
   const std::uint32_t put = load_shared(region_.header().modules_put);
   if (put != std::exchange(modules_read_, put)) waits_since_.reset();
   // If true, the sections that the agent writes at the start are complete; the modules are the
@@ -65,13 +65,13 @@ void ArenaReader::read(bool has_events) {
     const bool late = has_events && !plans_of_loaded_.contains(placed.plan_path);
     table_.add_probes(placed, session_.plan_of(placed), late);
   }
-  if (begun) plan_for_loaded(told);
+  if (begun) plan_for_loaded(reported);
 }
 
-void ArenaReader::plan_for_loaded(std::uint32_t told) {
-  if (!modules_known_) modules_known_ = told == 0 ? texts_.modules.size() : 0;
-  if (told == modules_told_) return;
-  modules_told_ = told;
+void ArenaReader::plan_for_loaded(std::uint32_t reported) {
+  if (!modules_known_) modules_known_ = reported == 0 ? texts_.modules.size() : 0;
+  if (reported == modules_reported_) return;
+  modules_reported_ = reported;
   const HeartbeatThread heartbeat(region_.header());
   for (; *modules_known_ < texts_.modules.size(); ++*modules_known_) {
     const LoadedModule& module =
@@ -87,7 +87,7 @@ void ArenaReader::request_plan() {
   recording::RegionHeader& shared = region_.header();
   if (load_shared(shared.plan_done) != plans_requested_) return;
   if (plans_to_place_.empty()) {
-    std::atomic_ref(shared.modules_seen).store(modules_told_);
+    std::atomic_ref(shared.modules_seen).store(modules_reported_);
     return;
   }
   const std::string path = plans_to_place_.front().string();

@@ -57,7 +57,7 @@ class ArenaReader {
   void read_section(recording::SectionKind kind, std::span<const std::byte> bytes);
   void check_last_probes() const;
   void add_initial_stack(std::span<const std::byte> bytes);
-  void plan_for_loaded(std::uint32_t told);
+  void plan_for_loaded(std::uint32_t reported);
 
   const SharedRegion& region_;
   ProbeSession& session_;
@@ -70,7 +70,7 @@ class ArenaReader {
   std::map<std::uint32_t, std::vector<recording::InitialFrame>> initial_stacks_;  // By gettid.
   std::vector<std::filesystem::path> plans_to_place_;
   std::uint32_t plans_requested_ = 0;
-  std::uint32_t modules_told_ = 0;  // The agent's last value.
+  std::uint32_t modules_reported_ = 0;  // The agent's last value.
   // The agent's modules_put when the arena was last read, and since when an event has waited for a
   // module of which there was no section then.
   std::uint32_t modules_read_ = 0;

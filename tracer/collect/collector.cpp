@@ -174,7 +174,7 @@ void Collector::send_heartbeat() {
 bool Collector::is_awaited() const {
   const recording::RegionHeader& shared = state_->region.header();
   return load_shared(shared.waiting) != 0 ||
-         load_shared(shared.modules_told) != load_shared(shared.modules_seen);
+         load_shared(shared.modules_reported) != load_shared(shared.modules_seen);
 }
 
 void Collector::finish() {

@@ -161,7 +161,7 @@ void copy_generated_files(const Json& generated_code, const std::filesystem::pat
   if (wrote) remove_oldest(folder);
 }
 
-void keep_generated_code(Json& described) {
+void cache_generated_code(Json& described) {
   const auto generated = described.find("generated_code");
   if (generated == described.end() || generated->empty()) return;
   complete_kernel_origins(*generated, cache_subfolder(cache_folders::kKernelOrigins));

@@ -19,7 +19,7 @@ void copy_generated_files(const nlohmann::json& generated_code,
                           const std::filesystem::path& folder);
 
 /// Does both for the list in a description of a target, in folders of the cache.
-void keep_generated_code(nlohmann::json& described);
+void cache_generated_code(nlohmann::json& described);
 
 /// Returns the copy of a generated file; empty if there is none.
 std::filesystem::path copy_of_generated_file(const std::filesystem::path& file);

@@ -116,7 +116,7 @@ void receive_tables(ProgramConnection& connection, const std::vector<std::string
   connection.send({{key::kOrder, protocol::order::kTables}, {key::kOps, ops}});
   Json message = connection.receive(protocol::message::kTables, kAnswerLimit);
   Json tables = object_in(message, key::kMeta);
-  keep_generated_code(tables);
+  cache_generated_code(tables);
   read_tables(tables, meta);
 }
 

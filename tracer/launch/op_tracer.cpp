@@ -435,7 +435,7 @@ Trace OpTracer::trace(std::size_t call) {
   state_->target.send(
       {{key::kOrder, order::kDescribe}, {key::kCall, call}, {key::kOps, collector.ops()}});
   Json described = state_->receive(message::kMeta, "describing itself");
-  keep_generated_code(described[key::kMeta]);
+  cache_generated_code(described[key::kMeta]);
   TraceMeta meta = checked_call(described[key::kMeta]);
   state_->orders.describe(meta);
   state_->progress("looking up the names of addresses");

@@ -416,12 +416,12 @@ void check_paths(const Trace& trace, const std::filesystem::path& path) {
     const auto known = [&](std::uint32_t record) {
       return record == 0 || record < trace.op_records.size();
     };
-    const bool told = std::ranges::all_of(checked.ops, [&](const OpTally& tally) {
+    const bool valid = std::ranges::all_of(checked.ops, [&](const OpTally& tally) {
       return known(tally.record) && known(tally.results);
     });
     const bool done = std::ranges::all_of(
         checked.activities, [&](const ActivityTally& tally) { return known(tally.record); });
-    if (!named || !told || !done || checked.thread >= trace.threads.size())
+    if (!named || !valid || !done || checked.thread >= trace.threads.size())
       refuse_trace(path, "its section 'paths' is corrupt: an index points behind its table");
   }
 }

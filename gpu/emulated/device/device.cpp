@@ -41,9 +41,9 @@ std::atomic<std::uint64_t> unimplemented_count{0};
 /// Returns true at the first call for `function`.
 bool first_of(const char* function) {
   // Never destroyed, because CUDA may be called until the process ends.
-  static auto* const told = new std::set<std::string>;
+  static auto* const reported = new std::set<std::string>;
   const std::lock_guard lock(unimplemented_mutex);
-  return told->insert(function).second;
+  return reported->insert(function).second;
 }
 
 thread_local int the_current_device = 0;

@@ -49,17 +49,17 @@ struct Variable {
   std::unordered_map<int, void*> addresses;  // By device.
 };
 
-struct Everything {
+struct KernelState {
   // PyTorch registers 25,000 kernels when it is imported.
-  Everything() { kernels.reserve(32768); }
+  KernelState() { kernels.reserve(32768); }
   std::unordered_map<const void*, std::unique_ptr<Module>> modules;
   std::unordered_map<const void*, Kernel*> kernels;  // By host function and by handle.
   std::unordered_map<const void*, Variable> variables;
 };
 
-Everything& everything() {
+KernelState& kernel_state() {
   // Never destroyed, because kernels are unregistered when the process ends.
-  static auto* const all = new Everything;
+  static auto* const all = new KernelState;
   return *all;
 }
 
@@ -245,7 +245,7 @@ Module* add_module(const void* image) {
   module->image = image;
   Module* const added = module.get();
   const std::lock_guard lock(kernels_mutex);
-  everything().modules[added] = std::move(module);
+  kernel_state().modules[added] = std::move(module);
   return added;
 }
 
@@ -268,51 +268,51 @@ Status load_module(const void* image, Module*& module) {
 
 Module* live_module(const void* module) {
   const std::lock_guard lock(kernels_mutex);
-  const auto found = everything().modules.find(module);
-  return found == everything().modules.end() ? nullptr : found->second.get();
+  const auto found = kernel_state().modules.find(module);
+  return found == kernel_state().modules.end() ? nullptr : found->second.get();
 }
 
 void remove_module(Module* module) {
   const std::lock_guard lock(kernels_mutex);
-  const auto found = everything().modules.find(module);
-  if (found == everything().modules.end()) return;
+  const auto found = kernel_state().modules.find(module);
+  if (found == kernel_state().modules.end()) return;
   for (const void* const host : module->hosts) {
-    everything().kernels.erase(host);
-    everything().variables.erase(host);
+    kernel_state().kernels.erase(host);
+    kernel_state().variables.erase(host);
   }
-  for (const Kernel& kernel : module->kernels) everything().kernels.erase(&kernel);
-  everything().modules.erase(found);
+  for (const Kernel& kernel : module->kernels) kernel_state().kernels.erase(&kernel);
+  kernel_state().modules.erase(found);
 }
 
 Kernel* register_kernel(Module* module, const void* host, const char* name) {
   const std::lock_guard lock(kernels_mutex);
-  if (everything().modules.count(module) == 0 || name == nullptr) return nullptr;
+  if (kernel_state().modules.count(module) == 0 || name == nullptr) return nullptr;
   module->kernels.push_back({module, name, -1, -1, false, nullptr});
   Kernel* const kernel = &module->kernels.back();
   module->hosts.push_back(host);
-  everything().kernels[host] = kernel;
+  kernel_state().kernels[host] = kernel;
   return kernel;
 }
 
 Kernel* kernel_of(const void* function) {
   const std::lock_guard lock(kernels_mutex);
-  const auto found = everything().kernels.find(function);
-  if (found != everything().kernels.end()) return found->second;
+  const auto found = kernel_state().kernels.find(function);
+  if (found != kernel_state().kernels.end()) return found->second;
   return nullptr;
 }
 
 Kernel* kernel_handle(const void* host) {
   const std::lock_guard lock(kernels_mutex);
-  const auto found = everything().kernels.find(host);
-  if (found == everything().kernels.end()) return nullptr;
+  const auto found = kernel_state().kernels.find(host);
+  if (found == kernel_state().kernels.end()) return nullptr;
   Kernel* const kernel = found->second;
-  everything().kernels[kernel] = kernel;
+  kernel_state().kernels[kernel] = kernel;
   return kernel;
 }
 
 Status find_kernel(Module* module, const char* name, Kernel*& kernel) {
   const std::lock_guard lock(kernels_mutex);
-  if (everything().modules.count(module) == 0 || name == nullptr) return Status::invalid_handle;
+  if (kernel_state().modules.count(module) == 0 || name == nullptr) return Status::invalid_handle;
   const auto known = module->by_name.find(name);
   if (known != module->by_name.end()) {
     kernel = known->second;
@@ -326,7 +326,7 @@ Status find_kernel(Module* module, const char* name, Kernel*& kernel) {
   module->kernels.push_back({module, module->names.back().c_str(), -1, -1, false, nullptr});
   kernel = &module->kernels.back();
   module->by_name[name] = kernel;
-  everything().kernels[kernel] = kernel;
+  kernel_state().kernels[kernel] = kernel;
   return Status::success;
 }
 
@@ -479,9 +479,9 @@ Status launch(Kernel* kernel, const Launch& launch, void* stream, const char* fu
 
 Status register_variable(Module* module, const void* host, const char* name, std::size_t bytes) {
   const std::lock_guard lock(kernels_mutex);
-  if (everything().modules.count(module) == 0) return Status::invalid_handle;
+  if (kernel_state().modules.count(module) == 0) return Status::invalid_handle;
   module->hosts.push_back(host);
-  everything().variables[host] = {name, bytes, {}};
+  kernel_state().variables[host] = {name, bytes, {}};
   return Status::success;
 }
 
@@ -489,8 +489,8 @@ Status variable_of(const void* host, void*& address, std::size_t& bytes) {
   const int device = current_device();
   {
     const std::lock_guard lock(kernels_mutex);
-    const auto found = everything().variables.find(host);
-    if (found == everything().variables.end()) return Status::not_found;
+    const auto found = kernel_state().variables.find(host);
+    if (found == kernel_state().variables.end()) return Status::not_found;
     bytes = found->second.bytes;
     const auto known = found->second.addresses.find(device);
     if (known != found->second.addresses.end()) {
@@ -502,8 +502,8 @@ Status variable_of(const void* host, void*& address, std::size_t& bytes) {
   if (place == nullptr) return Status::out_of_memory;
   {
     const std::lock_guard lock(kernels_mutex);
-    const auto found = everything().variables.find(host);
-    if (found != everything().variables.end()) {
+    const auto found = kernel_state().variables.find(host);
+    if (found != kernel_state().variables.end()) {
       address = found->second.addresses.emplace(device, place).first->second;
       if (address == place) return Status::success;
     }

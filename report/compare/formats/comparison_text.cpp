@@ -85,14 +85,14 @@ std::string statement(const Difference& difference) {
   return reached.empty() ? line : fmt::format("{}: {}", line, reached);
 }
 
-std::string way_to(const Difference& difference) {
+std::string stack_above(const Difference& difference) {
   constexpr std::size_t kShownAbove = 5;  // JSON contains all.
-  const std::size_t above = difference.way.size();
+  const std::size_t above = difference.stack.size();
   const std::size_t first_shown = above - std::min(above, kShownAbove);
-  std::string way = first_shown == 0 ? "" : "… > ";
+  std::string stack = first_shown == 0 ? "" : "… > ";
   for (std::size_t i = first_shown; i < above; ++i)
-    way += fmt::format("{}{}", i == first_shown ? "" : " > ", printable(difference.way[i]));
-  return way;
+    stack += fmt::format("{}{}", i == first_shown ? "" : " > ", printable(difference.stack[i]));
+  return stack;
 }
 
 /// Differences shown in one line: the same difference of one step at several places, or the same
@@ -135,14 +135,14 @@ std::string listed(const std::vector<Difference>& differences, const TerminalSty
     text += fmt::format("{}{}{}\n",
                         style.paint(name, kColours[static_cast<std::size_t>(group.first->kind)]),
                         std::string(kColumns - name.size(), ' '), line);
-    std::string way = group.names.size() == 1 ? way_to(*group.first) : "";
-    if (!way.empty()) way.insert(0, "under ");
+    std::string stack = group.names.size() == 1 ? stack_above(*group.first) : "";
+    if (!stack.empty()) stack.insert(0, "under ");
     if (group.places > 1) {
-      way += way.empty() ? fmt::format("at {}", counted(group.places, "place"))
-                         : fmt::format(", and at {}", counted(group.places - 1, "more place"));
+      stack += stack.empty() ? fmt::format("at {}", counted(group.places, "place"))
+                             : fmt::format(", and at {}", counted(group.places - 1, "more place"));
     }
-    if (!way.empty())
-      text += fmt::format("{}{}\n", std::string(kColumns, ' '), style.paint(way, kDim));
+    if (!stack.empty())
+      text += fmt::format("{}{}\n", std::string(kColumns, ' '), style.paint(stack, kDim));
   }
   return text;
 }

@@ -27,7 +27,7 @@ void record_callers(bool on);
 void clear_callers();
 
 /// Records the callers without a probe of a call that a library without probes makes known.
-/// `frame_address` is that of the function that has been told, which keeps a frame pointer. Returns
+/// `frame_address` is that of the function that records them, which keeps a frame pointer. Returns
 /// an address below which all frames have ended: just below the return slot of the nearest function
 /// in a module with probes. Returns 0 if the frames up to there can't be unwound.
 std::uint64_t put_callers_of_library(std::uint64_t frame_address, std::uint32_t round);

@@ -128,7 +128,7 @@ bool is_near_known(std::uint64_t frame) {
 }
 
 // Regains threads and reports their number; the missed events are lost.
-void regain_and_say() {
+void reinstall_and_report() {
   const std::uint32_t reinstalled = reinstall_profilers();
   Region* const region = current_region();
   if (reinstalled != 0 && region != nullptr && region_is_usable())
@@ -141,7 +141,7 @@ void look_at_younger_threads() {
   void* const current = python.current_thread();
   void* const interpreter = python.interpreter_of(current);
   if (interpreter != python.main_interpreter()) return;  // A subinterpreter has its own thread ids.
-  regain_and_say();
+  reinstall_and_report();
   const std::uint64_t looked_at = newest_thread;
   for (void* thread = python.first_thread(interpreter); thread != nullptr;
        thread = python.next_thread(thread)) {
@@ -374,7 +374,7 @@ bool python_events_failed() {
 int look_for_missing_python() {
   if (python_found && python.is_initialized() != 0) {
     const GilHeld gil;
-    regain_and_say();
+    reinstall_and_report();
   }
   return 0;
 }
@@ -400,7 +400,7 @@ int set_python_events(bool on) {
   const GilHeld gil;
   if (is_free_threaded()) return -ENOTSUP;
   if (!on) {
-    regain_and_say();
+    reinstall_and_report();
     end_listening();
     end_following_library_loads();
     leave_code_objects();

@@ -59,7 +59,7 @@ thread_local bool taken = false;
 // pieces).
 thread_local bool goes_on = false;
 
-bool asked_by_variable() {
+bool requested_by_variable() {
   for (const char* const name : {"ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE"}) {
     const char* const value = std::getenv(name);
     if (value != nullptr && *value != '\0' && std::strcmp(value, "0") != 0 &&
@@ -298,7 +298,7 @@ void watch_onednn_calls(const void* inside_torch) {
       original_set_verbose == nullptr || original_fflush == nullptr ||
       (original_checked_printf == nullptr && original_printf == nullptr))
     return;
-  if (first) user_variable.store(asked_by_variable());
+  if (first) user_variable.store(requested_by_variable());
   watching.store(true);
   if (!user_variable.load()) original_set_verbose(std::max(user_level.load(), kExecution));
 }

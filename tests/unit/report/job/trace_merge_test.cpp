@@ -190,12 +190,12 @@ TEST_CASE("many different numbers of calls become a range", "[trace_merge]") {
   CallPatterns patterns;
   std::uint32_t sum = patterns.add({});
   for (std::uint32_t process = 0; process < 4; ++process)
-    sum = patterns.sum(sum, patterns.add_even(patterns.add_set({{process, process}}), process));
+    sum = patterns.sum(sum, patterns.add_uniform(patterns.add_set({{process, process}}), process));
   CHECK(patterns[sum].size() == 4);
-  sum = patterns.sum(sum, patterns.add_even(patterns.add_set({{4, 4}}), 4));
+  sum = patterns.sum(sum, patterns.add_uniform(patterns.add_set({{4, 4}}), 4));
   REQUIRE(patterns[sum].size() == 1);
   CHECK(patterns[sum][0].least == 0);
   CHECK(patterns[sum][0].most == 4);
   CHECK(patterns.set(patterns[sum][0].processes) == ProcessSet{{0, 4}});
-  CHECK(patterns.takers(sum) == patterns.add_set({{0, 4}}));
+  CHECK(patterns.participants(sum) == patterns.add_set({{0, 4}}));
 }
