@@ -23,7 +23,7 @@ void add_probed_module(std::uint64_t first, std::uint64_t last);
 /// Turns the recording of callers on or off. It is on initially.
 void record_callers(bool on);
 
-/// Forgets which callers have probes. Must not be called while recording.
+/// Clears what is known of callers' probes. Must not be called while recording.
 void clear_callers();
 
 /// Records the callers without a probe of a call that a library without probes makes known.

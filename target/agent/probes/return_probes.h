@@ -19,7 +19,7 @@ void limit_return_probes(std::uint32_t hits);
 /// stay where it is.
 void add_return_probes(PlacedPlan& plan);
 
-/// Forgets all plans. Call only while no other thread can be in a probe.
+/// Removes all plans. Call only while no other thread can be in a probe.
 void clear_return_probes();
 
 }  // namespace optrace::agent

@@ -23,13 +23,13 @@ void find_why_not_variables(const PythonInterface& python, void* code, const cha
 void record_why_not_variables(const PythonInterface& python, std::uint32_t round, void* frame,
                               std::uint64_t hook);
 
-/// Forgets the variables of a code object that is being freed.
+/// Removes the variables of a code object that is being freed.
 void remove_why_not_variables(void* code);
 
-/// Forgets all functions and records.
+/// Removes all functions and records.
 void remove_why_not_variables();
 
-/// Forgets the ids of records, which no longer exist.
+/// Removes the ids of records, which no longer exist.
 void clear_why_not_records();
 
 }  // namespace optrace::agent

@@ -82,7 +82,7 @@ void begin_python_call(std::uint32_t round, const PythonCall& call, std::uint64_
 /// Returns false if the call is unknown: it began before the recording.
 bool end_python_call(std::uint32_t round, const void* object, std::uint64_t hook);
 
-/// Forgets the calls that have not been recorded, because the functions that are live are recorded
+/// Discards the calls that have not been recorded, because the functions that are live are recorded
 /// in another way.
 void discard_pending_python(std::uint32_t round);
 

@@ -45,7 +45,7 @@ class StorageTable {
     return {count_, bytes, true, false};
   }
 
-  /// Calls `visit(number)` for each storage that has ended since the last call, and forgets it.
+  /// Calls `visit(number)` for each storage that has ended since the last call, and removes it.
   /// Moves the weak references to `dropped`: dropping one may take the GIL.
   template <typename Visit>
   void take_ended(std::vector<Weak>& dropped, Visit visit) {

@@ -41,7 +41,7 @@ class TensorTable {
     return found == tensors_.end() ? Strong() : found->second.weak.lock();
   }
 
-  /// Forgets all tensors. Later ones get other numbers.
+  /// Removes all tensors. Later ones get other numbers.
   void drop(std::vector<Weak>& dropped) {
     for (auto& [tensor, entry] : tensors_) dropped.push_back(std::move(entry.weak));
     tensors_.clear();
@@ -63,7 +63,7 @@ class TensorTable {
     std::uint32_t number;
   };
 
-  // Forgets the tensors that have ended. The next sweep is due when there are twice as many.
+  // Removes the tensors that have ended. The next sweep is due when there are twice as many.
   void sweep(std::vector<Weak>& dropped) {
     for (auto at = tensors_.begin(); at != tensors_.end();) {
       if (!at->second.weak.expired()) {
