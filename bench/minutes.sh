@@ -27,7 +27,7 @@ measure() {
 # Changes one source of report/ in a way that the compiler sees.
 change() {
   printf '\nnamespace optrace { int changed_%s() { return 1; } }\n' "$RANDOM$RANDOM" \
-    >>report/summary/own_lines.cpp
+    >>report/summary/user_lines.cpp
 }
 
 for commit in "${@:-HEAD}"; do

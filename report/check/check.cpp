@@ -13,8 +13,8 @@
 #include "report/check/occurrences.h"
 #include "report/check/rule_kinds.h"
 #include "report/check/uncertainty.h"
-#include "report/model/own_code.h"
 #include "report/model/shortfalls.h"
+#include "report/model/user_code.h"
 #include "report/model/walk_frames.h"
 
 namespace optrace {

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "pytorch/symbols/symbol_name.h"
-#include "report/model/own_code.h"
+#include "report/model/user_code.h"
 
 namespace optrace {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "report/compiled/fused_kernels.h"
-#include "report/summary/own_lines.h"
+#include "report/summary/user_lines.h"
 
 namespace optrace {
 namespace {

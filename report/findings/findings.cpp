@@ -14,7 +14,7 @@
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
 #include "report/model/op_call.h"
-#include "report/model/own_code.h"
+#include "report/model/user_code.h"
 #include "report/model/walk_frames.h"
 
 namespace optrace {

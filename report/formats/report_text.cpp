@@ -23,7 +23,7 @@
 #include "report/lines/suggested_commands.h"
 #include "report/model/frame_name.h"
 #include "report/model/op_call.h"
-#include "report/model/own_code.h"
+#include "report/model/user_code.h"
 #include "report/tensors/tensor_detail.h"
 
 namespace optrace {

@@ -23,7 +23,7 @@
 #include "report/summary/library_usage.h"
 #include "report/summary/memory_usage.h"
 #include "report/summary/op_usage.h"
-#include "report/summary/own_lines.h"
+#include "report/summary/user_lines.h"
 
 namespace optrace {
 namespace {

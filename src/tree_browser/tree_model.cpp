@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "report/model/op_call.h"
-#include "report/model/own_code.h"
+#include "report/model/user_code.h"
 
 namespace optrace {
 namespace {

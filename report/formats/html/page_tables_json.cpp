@@ -16,7 +16,7 @@
 #include "report/lines/report_header.h"
 #include "report/summary/library_usage.h"
 #include "report/summary/op_usage.h"
-#include "report/summary/own_lines.h"
+#include "report/summary/user_lines.h"
 
 namespace optrace {
 namespace {

@@ -1,4 +1,4 @@
-#include "report/model/own_code.h"
+#include "report/model/user_code.h"
 
 #include "pytorch/functions/layers.h"
 #include "pytorch/source/source_files.h"
