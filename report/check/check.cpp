@@ -50,7 +50,8 @@ class Check {
       path.resize(above);
       path.push_back(&frame);
       user_frames_.resize(above);
-      user_frames_.push_back(own_place(path, above == 0 ? kNoneOwn : user_frames_.back()));
+      user_frames_.push_back(
+          innermost_user_frame(path, above == 0 ? kNoUserFrame : user_frames_.back()));
       python_.resize(above);
       python_.push_back(above == 0 ? std::string_view() : python_function_at(*path[above - 1]));
       context_.visit(frame);

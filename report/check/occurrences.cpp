@@ -25,7 +25,7 @@ void Occurrences::add_path(const std::vector<const Frame*>& frames) {
 
 void Occurrences::add_place(const PathToFrame& path, std::uint64_t count) {
   const std::size_t at = path.user_frame;
-  const FrameSource* const source = at == kNoneOwn ? nullptr : source_at(path.frames, at);
+  const FrameSource* const source = at == kNoUserFrame ? nullptr : source_at(path.frames, at);
   if (source == nullptr) return;
   const FrameSource* const next = source_at(path.frames, at + 1);
   const std::uint32_t line = calling_line(path.frames, at);

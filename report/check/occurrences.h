@@ -17,7 +17,7 @@ namespace optrace {
 /// A frame with the frames above it.
 struct PathToFrame {
   const std::vector<const Frame*>& frames;  ///< Outermost first; the last one is the frame.
-  std::size_t user_frame = 0;        ///< Position of the innermost user frame: see own_place().
+  std::size_t user_frame = 0;               ///< Position, by innermost_user_frame().
   std::string_view python_function;  ///< Innermost Python function above the frame; may be empty.
 
   const Frame& frame() const { return *frames.back(); }

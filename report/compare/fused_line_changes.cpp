@@ -16,7 +16,7 @@ using Names = std::set<std::string>;
 std::map<FileLine, Names> names_by_line(const Report& report,
                                         const std::vector<FusedKernel>& kernels) {
   std::map<FileLine, Names> names;
-  for (const OwnLine& line : own_lines(report))
+  for (const UserLine& line : user_lines(report))
     if (!line.file.empty())
       for (const auto& [name, time] : line.ops) names[{line.file, line.line}].insert(name);
   for (const FusedKernel& kernel : kernels)

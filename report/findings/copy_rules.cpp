@@ -29,7 +29,7 @@ constexpr auto kWaitingOps = std::to_array<WaitingOp>({
 
 // Returns true below Module.to(), Module.cpu() and the like, which convert each parameter once.
 bool converts_module(const FrameInContext& at) {
-  return std::ranges::any_of(at.below_own(), [](const Frame* frame) {
+  return std::ranges::any_of(at.below_user_frame(), [](const Frame* frame) {
     return frame->name == "torch.nn.modules.module.Module._apply";
   });
 }
@@ -68,7 +68,7 @@ Found format_copy(const Frame& frame) {
 
 // Returns true below Tensor.to(), with which a program selects the memory format of its input.
 bool selects_format(const FrameInContext& at) {
-  return std::ranges::any_of(at.below_own(), [](const Frame* frame) {
+  return std::ranges::any_of(at.below_user_frame(), [](const Frame* frame) {
     return frame->detail->python_name == "torch.Tensor.to";
   });
 }
@@ -94,7 +94,7 @@ constexpr std::string_view kAutocast = "at::autocast::cached_cast";
 
 // Returns the call of the op whose arguments autocast casts; null if it casts none here.
 const Frame* autocast_op(const FrameInContext& at) {
-  const auto below = at.below_own();
+  const auto below = at.below_user_frame();
   const auto cast = std::ranges::find_if(
       below, [](const Frame* frame) { return frame->name.starts_with(kAutocast); });
   if (cast == below.end()) return nullptr;
@@ -154,7 +154,7 @@ Found layout_copy(const FrameInContext& at) {
 Found repeated_cast(const FrameInContext& at) {
   const Frame& frame = at.frame();
   // What runs once below the program's line casts each parameter once.
-  if (!is_call_of(frame, "aten::_to_copy") || at.below_own().front()->calls < 2)
+  if (!is_call_of(frame, "aten::_to_copy") || at.below_user_frame().front()->calls < 2)
     return std::nullopt;
   const Frame* const op = autocast_op(at);
   if (op == nullptr) return std::nullopt;

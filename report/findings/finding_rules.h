@@ -28,13 +28,13 @@ struct ReportFacts {
 /// A frame with the frames above it, as a rule examines it.
 struct FrameInContext {
   std::span<const Frame* const> way;  ///< The frames above it, outermost first, and itself.
-  std::size_t own = 0;                ///< Position of the program's own frame: see own_place().
+  std::size_t user_frame = 0;         ///< Its position, by innermost_user_frame().
   bool in_op = false;                 ///< It is below an op's call or an autograd node.
   const ReportFacts& facts;
 
   const Frame& frame() const { return *way.back(); }
-  /// The frames below the program's own one.
-  std::span<const Frame* const> below_own() const { return way.subspan(own + 1); }
+  /// The frames below the user's own frame.
+  std::span<const Frame* const> below_user_frame() const { return way.subspan(user_frame + 1); }
 };
 
 /// What a rule found in one frame.

@@ -22,7 +22,7 @@ namespace {
 
 struct Above {
   std::size_t depth = 0;
-  std::size_t own = kNoneOwn;  // See own_place().
+  std::size_t user_frame = kNoUserFrame;  // See innermost_user_frame().
   bool in_op = false;
   bool left_out = false;
   std::uint64_t found_by = 0;  // A bit for each rule that found a frame above.
@@ -65,15 +65,16 @@ class Search {
     way_.resize(at.depth);
     way_.push_back(&frame);
     at.depth = way_.size();
-    at.own = own_place(way_, at.own);
+    at.user_frame = innermost_user_frame(way_, at.user_frame);
     at.left_out = at.left_out || is_setup(frame);
-    if (at.own != kNoneOwn && !at.left_out) look(at);
+    if (at.user_frame != kNoUserFrame && !at.left_out) look(at);
     at.in_op = at.in_op || is_op_call(frame) || is_backward(frame);
     return at;
   }
 
   void look(Above& at) {
-    const FrameInContext context{.way = way_, .own = at.own, .in_op = at.in_op, .facts = facts_};
+    const FrameInContext context{
+        .way = way_, .user_frame = at.user_frame, .in_op = at.in_op, .facts = facts_};
     const std::span<const FindingRule> rules = finding_rules();
     for (std::size_t i = 0; i < rules.size(); ++i) {
       const std::uint64_t bit = std::uint64_t{1} << i;
@@ -81,15 +82,15 @@ class Search {
       const std::optional<Sighting> sighting = rules[i].look(context);
       if (!sighting || sighting->calls == 0) continue;
       at.found_by |= bit;
-      note(i, at.own, *sighting);
+      note(i, at.user_frame, *sighting);
     }
   }
 
-  void note(std::size_t rule, std::size_t own, const Sighting& sighting) {
-    const Frame& function = *way_[own];
-    const FrameSource* const source = source_at(way_, own);
+  void note(std::size_t rule, std::size_t user_frame, const Sighting& sighting) {
+    const Frame& function = *way_[user_frame];
+    const FrameSource* const source = source_at(way_, user_frame);
     const std::string file = source == nullptr ? "" : source->file;
-    const std::uint32_t line = calling_line(way_, own);
+    const std::uint32_t line = calling_line(way_, user_frame);
     Group& group = groups_[{rule, file, line, sighting.what}];
     Finding& finding = group.finding;
     if (finding.rule == nullptr) {
@@ -98,7 +99,8 @@ class Search {
       finding.line = line;
       finding.function = function_name(function);
       finding.in_function = &function;
-      finding.evidence.assign(way_.begin() + static_cast<std::ptrdiff_t>(own) + 1, way_.end());
+      finding.evidence.assign(way_.begin() + static_cast<std::ptrdiff_t>(user_frame) + 1,
+                              way_.end());
       if (finding.evidence.empty()) finding.evidence.push_back(&function);
     }
     finding.calls += sighting.calls;

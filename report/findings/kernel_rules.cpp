@@ -99,7 +99,7 @@ std::string device_of_parameters(const Frame& step) {
 }
 
 bool in_optimizer(const FrameInContext& at) {
-  return std::ranges::any_of(at.below_own(), [](const Frame* frame) {
+  return std::ranges::any_of(at.below_user_frame(), [](const Frame* frame) {
     return frame->layer == Layer::python && frame->name.starts_with("torch.optim.");
   });
 }

@@ -85,8 +85,8 @@ Found recompile(const FrameInContext& at) {
 }
 
 Found unused_graph(const FrameInContext& at) {
-  // At the first frame below the program's own.
-  if (at.own + 2 != at.way.size()) return std::nullopt;
+  // At the first frame below the user frame.
+  if (at.user_frame + 2 != at.way.size()) return std::nullopt;
   const auto found = at.facts.unused_graphs.find(&at.frame());
   if (found == at.facts.unused_graphs.end() || found->second < kLeastGraphOps) return std::nullopt;
   return Sighting{"records autograd graphs that no backward pass uses", at.frame().calls,

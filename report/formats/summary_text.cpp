@@ -93,9 +93,9 @@ class SummaryWriter {
   void write() {
     const std::string header = report_header(report_, options_, kMaxHeaderEntries);
     sink_.write(header);
-    const std::vector<OwnLine> lines = own_lines(report_);
+    const std::vector<UserLine> lines = user_lines(report_);
     std::uint64_t calls = 0;
-    for (const OwnLine& line : lines) {
+    for (const UserLine& line : lines) {
       calls += line.calls;
       total_ += line.total;
     }
@@ -108,7 +108,7 @@ class SummaryWriter {
                      calls == 1 ? "1 call" : readable_count(calls) + " calls",
                      report_.compilations.empty() ? "" : ", compiled kernels"));
     line("");
-    own_code(lines);
+    user_code(lines);
     findings();
     const std::vector<OpUsage> all_ops = op_usage(report_);
     ops(all_ops);
@@ -186,12 +186,12 @@ class SummaryWriter {
     return text.substr(0, end) + "…";
   }
 
-  void own_code(const std::vector<OwnLine>& lines) {
+  void user_code(const std::vector<UserLine>& lines) {
     Section& section =
         add_section("from lines of the program, and the ops and autograd nodes that they lead to",
                     lines.size(), "line", "lines", "--format html");
     const std::span shown = std::span(lines).first(most_rows(lines.size(), kMaxOwnLines));
-    for (const OwnLine& one : shown) {
+    for (const UserLine& one : shown) {
       const bool known = !one.file.empty();
       const std::string place =
           known ? fmt::format("{}:{}", short_file(one.file, shown), one.line) : "";
@@ -203,7 +203,7 @@ class SummaryWriter {
   }
 
   // Returns the ops of a line, the one with the most time first.
-  static std::string ops_of(const OwnLine& line) {
+  static std::string ops_of(const UserLine& line) {
     std::vector<std::pair<std::string, std::uint64_t>> ops(line.ops.begin(), line.ops.end());
     std::ranges::stable_sort(ops, std::greater{}, &std::pair<std::string, std::uint64_t>::second);
     std::string text;

@@ -7,7 +7,7 @@ namespace optrace {
 namespace {
 
 // Returns true for a Python frame outside of torch and of the code that torch generates.
-bool is_own(const Frame& frame) {
+bool is_user_frame(const Frame& frame) {
   return frame.layer == Layer::python && frame.source && !frame.source->file.empty() &&
          frame.source->line != 0 && !is_file_of_torch(frame.source->file) &&
          !frame.detail->generated;
@@ -22,7 +22,7 @@ bool is_installed(const Frame& frame) {
 }  // namespace
 
 bool is_program_code(const Frame& frame) {
-  return is_own(frame) && !is_installed(frame);
+  return is_user_frame(frame) && !is_installed(frame);
 }
 
 const Origin* origin_of(const Frame& frame) {
@@ -36,10 +36,10 @@ bool is_generated_kernel(const Frame& frame) {
   return frame.layer == Layer::kernel && !frame.detail->origins.empty();
 }
 
-std::size_t own_place(const std::vector<const Frame*>& path, std::size_t above) {
+std::size_t innermost_user_frame(const std::vector<const Frame*>& path, std::size_t above) {
   const Frame& frame = *path.back();
-  const bool better =
-      is_own(frame) && (above == kNoneOwn || !is_installed(frame) || is_installed(*path[above]));
+  const bool better = is_user_frame(frame) &&
+                      (above == kNoUserFrame || !is_installed(frame) || is_installed(*path[above]));
   return better ? path.size() - 1 : above;
 }
 

@@ -19,13 +19,13 @@ const Origin* origin_of(const Frame& frame);
 /// Returns true for a kernel that torch.compile generated. No op calls it.
 bool is_generated_kernel(const Frame& frame);
 
-/// Result of own_place() for a path without such a frame.
-inline constexpr std::size_t kNoneOwn = static_cast<std::size_t>(-1);
+/// Result of innermost_user_frame() for a path without such a frame.
+inline constexpr std::size_t kNoUserFrame = static_cast<std::size_t>(-1);
 
 /// Returns the position in a path, outermost frame first, of the innermost Python frame of the
 /// program itself. If there is none, of an installed package other than torch. `above` is the
-/// result for the path without its last frame; kNoneOwn for a root.
-std::size_t own_place(const std::vector<const Frame*>& path, std::size_t above);
+/// result for the path without its last frame; kNoUserFrame for a root.
+std::size_t innermost_user_frame(const std::vector<const Frame*>& path, std::size_t above);
 
 /// Returns the source of a frame of the path, or null if it has none or `at` is after the end.
 const FrameSource* source_at(const std::vector<const Frame*>& path, std::size_t at);

@@ -14,22 +14,22 @@
 namespace optrace {
 namespace {
 
-using LinesByPlace = std::map<std::pair<std::string, std::uint32_t>, OwnLine>;
+using LinesByPlace = std::map<std::pair<std::string, std::uint32_t>, UserLine>;
 
 // Returns the line of the program that leads to the last frame of `path`. For calls that
 // torch.compile generated, it is the line that they come from.
-OwnLine& line_of(const std::vector<const Frame*>& path, std::size_t own, const Origin* origin,
-                 LinesByPlace& lines) {
-  const FrameSource* const source = source_at(path, own);
+UserLine& line_of(const std::vector<const Frame*>& path, std::size_t user_frame,
+                  const Origin* origin, LinesByPlace& lines) {
+  const FrameSource* const source = source_at(path, user_frame);
   std::string file = source == nullptr ? "" : source->file;
-  std::uint32_t number = source == nullptr ? 0 : calling_line(path, own);
-  std::string function = source == nullptr ? "" : frame_name(*path[own]);
+  std::uint32_t number = source == nullptr ? 0 : calling_line(path, user_frame);
+  std::string function = source == nullptr ? "" : frame_name(*path[user_frame]);
   if (origin != nullptr) {
     if (origin->file != file) function.clear();
     file = origin->file;
     number = origin->line;
   }
-  OwnLine& line = lines[{file, number}];
+  UserLine& line = lines[{file, number}];
   line.file = file;
   line.line = number;
   if (line.function.empty()) line.function = std::move(function);
@@ -38,10 +38,10 @@ OwnLine& line_of(const std::vector<const Frame*>& path, std::size_t own, const O
 
 }  // namespace
 
-std::vector<OwnLine> own_lines(const Report& report) {
+std::vector<UserLine> user_lines(const Report& report) {
   struct Above {
     std::size_t depth = 0;
-    std::size_t own = kNoneOwn;  // See own_place().
+    std::size_t user_frame = kNoUserFrame;  // See innermost_user_frame().
     bool in_op = false;
     const Origin* origin = nullptr;  // See origin_of(); of the frame or the nearest above.
   };
@@ -50,23 +50,23 @@ std::vector<OwnLine> own_lines(const Report& report) {
   walk_frames(report.roots, Above{}, [&](const Frame& frame, const Above& above) {
     path.resize(above.depth);
     path.push_back(&frame);
-    const std::size_t own = own_place(path, above.own);
+    const std::size_t user_frame = innermost_user_frame(path, above.user_frame);
     const bool is_op = frame.op && is_op_call(frame);
     const Origin* origin = is_backward(frame) ? nullptr : origin_of(frame);
     if (origin == nullptr && !is_backward(frame)) origin = above.origin;
     const bool is_work = is_op || is_generated_kernel(frame);
     if (is_backward(frame) || (is_work && !above.in_op)) {
-      OwnLine& line = line_of(path, own, origin, lines);
+      UserLine& line = line_of(path, user_frame, origin, lines);
       line.calls += frame.calls;
       line.total += total_time(frame);
       line.ops[frame_name(frame)] += total_time(frame);
     }
-    return Above{path.size(), own, above.in_op || is_work || is_backward(frame), origin};
+    return Above{path.size(), user_frame, above.in_op || is_work || is_backward(frame), origin};
   });
-  std::vector<OwnLine> all;
+  std::vector<UserLine> all;
   all.reserve(lines.size());
   for (auto& [place, line] : lines) all.push_back(std::move(line));
-  std::ranges::stable_sort(all, std::greater{}, &OwnLine::total);
+  std::ranges::stable_sort(all, std::greater{}, &UserLine::total);
   return all;
 }
 

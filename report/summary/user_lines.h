@@ -11,7 +11,7 @@ namespace optrace {
 
 /// The ops that a line of the program's own Python code leads to, without those that other ops
 /// call, and the autograd nodes of their derivatives.
-struct OwnLine {
+struct UserLine {
   std::string file;  ///< Empty if no line of the program is known, as on autograd's threads.
   std::uint32_t line = 0;
   std::string function;
@@ -21,6 +21,6 @@ struct OwnLine {
 };
 
 /// Returns the lines of a report with times, the one with the most time first.
-std::vector<OwnLine> own_lines(const Report& report);
+std::vector<UserLine> user_lines(const Report& report);
 
 }  // namespace optrace

@@ -38,7 +38,7 @@ std::vector<KeyBinding> make_bindings() {
       {previous_match, "N", "the previous match", {letter('N')}},
       {switch_layer, "1 to 9", "show or hide a layer", digits},
       {all_layers, "0", "show all layers", {letter('0')}},
-      {own_code, "o", "only code of the program, and the ops it calls", {letter('o')}},
+      {user_code, "o", "only code of the program, and the ops it calls", {letter('o')}},
       {order, "t", "calls by time, or in call order", {letter('t')}},
       {editor, "e", "open the source in $VISUAL or $EDITOR", {letter('e')}},
       {program_editor, "E", "open the line of the program that leads to it", {letter('E')}},

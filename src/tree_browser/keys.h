@@ -31,7 +31,7 @@ enum class Action : std::uint8_t {
   previous_match,
   switch_layer,
   all_layers,
-  own_code,
+  user_code,
   order,
   editor,
   program_editor,

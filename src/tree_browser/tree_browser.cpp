@@ -106,8 +106,8 @@ class Browser {
         return switch_layer(static_cast<Layer>(key.character - L'1'));
       case Action::all_layers:
         return model_.show_all_layers();
-      case Action::own_code:
-        return model_.set_own_code_only(!model_.own_code_only());
+      case Action::user_code:
+        return model_.set_user_code_only(!model_.user_code_only());
       case Action::order:
         return model_.set_order(model_.frames().order() == ChildOrder::call ? ChildOrder::time
                                                                             : ChildOrder::call);

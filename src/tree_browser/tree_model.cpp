@@ -160,8 +160,8 @@ void TreeModel::show_all_layers() {
   rebuild(selected_frame());
 }
 
-void TreeModel::set_own_code_only(bool only) {
-  own_code_only_ = only;
+void TreeModel::set_user_code_only(bool only) {
+  user_code_only_ = only;
   filter();
   rebuild(selected_frame());
 }
@@ -172,23 +172,24 @@ void TreeModel::set_order(ChildOrder order) {
   rebuild(selected);
 }
 
-bool TreeModel::passes(FrameNumber number, bool below_own_op) const {
+bool TreeModel::passes(FrameNumber number, bool below_user_op) const {
   const Frame& frame = frames_.frame(number);
   if (!shows(frame.layer)) return false;
-  if (!own_code_only_) return true;
-  return frame.layer == Layer::python ? is_program_code(frame) : !below_own_op && is_op_call(frame);
+  if (!user_code_only_) return true;
+  return frame.layer == Layer::python ? is_program_code(frame)
+                                      : !below_user_op && is_op_call(frame);
 }
 
 void TreeModel::filter() {
   shown_.assign(frames_.size(), false);
   shows_below_.assign(frames_.size(), false);
-  std::vector<bool> below_op(own_code_only_ ? frames_.size() : 0);  // In or below an op's call.
+  std::vector<bool> below_op(user_code_only_ ? frames_.size() : 0);  // In or below an op's call.
   for (FrameNumber i = 0; i < frames_.size(); ++i) {
     const FrameNumber above = frames_.above(i);
-    const bool in_op = own_code_only_ && above != kNoFrame && below_op[above];
+    const bool in_op = user_code_only_ && above != kNoFrame && below_op[above];
     shown_[i] = passes(i, in_op);
     // An op may call Python code of the program, which calls ops again.
-    if (own_code_only_)
+    if (user_code_only_)
       below_op[i] =
           frames_.frame(i).layer == Layer::python ? in_op && !shown_[i] : in_op || shown_[i];
   }

@@ -55,8 +55,8 @@ class TreeModel {
   void show(Layer layer, bool shown);
   void show_all_layers();
   /// Shows only Python code of the program itself, and the ops that it calls.
-  void set_own_code_only(bool only);
-  bool own_code_only() const { return own_code_only_; }
+  void set_user_code_only(bool only);
+  bool user_code_only() const { return user_code_only_; }
 
   void set_order(ChildOrder order);
 
@@ -67,7 +67,7 @@ class TreeModel {
  private:
   void open_first_levels();
   void filter();
-  bool passes(FrameNumber frame, bool below_own_op) const;
+  bool passes(FrameNumber frame, bool below_user_op) const;
   void rebuild(FrameNumber selected);
   std::vector<FrameNumber> calls_of(std::size_t first, std::size_t end) const;
   std::vector<FrameNumber> calls_of(FrameNumber frame) const;
@@ -84,7 +84,7 @@ class TreeModel {
   std::vector<TreeRow> rows_;      // In the order of FrameList.
   std::size_t selected_ = 0;
   std::bitset<kLayers> hidden_layers_;
-  bool own_code_only_ = false;
+  bool user_code_only_ = false;
 };
 
 }  // namespace optrace

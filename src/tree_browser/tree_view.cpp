@@ -101,7 +101,7 @@ std::string TreeView::counts() const {
   for (std::size_t i = 0; i < kLayers; ++i)
     if (const auto layer = static_cast<Layer>(i); !model_.shows(layer))
       hidden += fmt::format("{}{}", hidden.empty() ? "without " : ",", name_of(layer));
-  std::string counts = model_.own_code_only() ? "own code  " : "";
+  std::string counts = model_.user_code_only() ? "own code  " : "";
   if (model_.frames().order() == ChildOrder::time) counts += "by time  ";
   if (!hidden.empty()) counts += hidden + "  ";
   return counts + fmt::format("{}/{}",

@@ -12,7 +12,7 @@ namespace optrace {
 namespace {
 
 /// Returns true for a line of the program itself, not of torch.
-bool is_own_line(const CheckStep& step) {
+bool is_user_line(const CheckStep& step) {
   return step.layer == Layer::python && !step.file.empty() && step.line != 0 &&
          !step.file.starts_with("torch/") && !step.file.starts_with('<');
 }
@@ -47,8 +47,8 @@ std::vector<const CheckStep*> shown_steps(const std::vector<CheckStep>& path) {
     shown.push_back(&path[step]);
     next = step + 1;
   };
-  const auto outermost = std::find_if(path.begin(), path.end(), is_own_line);
-  const auto innermost = std::find_if(path.rbegin(), path.rend(), is_own_line);
+  const auto outermost = std::find_if(path.begin(), path.end(), is_user_line);
+  const auto innermost = std::find_if(path.rbegin(), path.rend(), is_user_line);
   if (end > 0 && outermost != path.end()) {
     show(std::min(end, static_cast<std::size_t>(outermost - path.begin())));
     show(std::min(end, static_cast<std::size_t>(path.rend() - innermost) - 1));

@@ -25,7 +25,7 @@ using Json = nlohmann::json;
 
 Json lines_of(const Report& report) {
   Json list = Json::array();
-  for (const OwnLine& line : own_lines(report))
+  for (const UserLine& line : user_lines(report))
     list.push_back({{"file", line.file},
                     {"line", line.line},
                     {"function", line.function},

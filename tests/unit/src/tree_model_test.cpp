@@ -164,7 +164,7 @@ TEST_CASE("a report without frames is an empty tree", "[tree_browser]") {
   const Report report;
   TreeModel model(report);
   model.set_order(ChildOrder::time);
-  model.set_own_code_only(true);
+  model.set_user_code_only(true);
   model.unfold();
   model.select(1);
   CHECK(model.rows().empty());
@@ -209,10 +209,10 @@ TEST_CASE("own code is that of the program, and the ops that it calls", "[tree_b
           list(op_frame("conv2d", list(op_frame("convolution"),
                                        python("hook", "/w/train.py", list(op_frame("add"))))))))));
   TreeModel model(report);
-  model.set_own_code_only(true);
+  model.set_user_code_only(true);
   model.set_all_below(true);
   CHECK(shown(model) == Lines{"main", "at::_ops::conv2d::call", "hook", "at::_ops::add::call"});
-  model.set_own_code_only(false);
+  model.set_user_code_only(false);
   CHECK(model.rows().size() == 6);
   report.roots[0].children[0].source.edit().call_line = 9;
   const FrameList frames(report);
