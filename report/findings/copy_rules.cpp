@@ -117,7 +117,7 @@ std::set<std::optional<Sizes>> shapes_of_parameters(const Frame& op) {
 }  // namespace
 
 Found implicit_copy(const FrameInContext& at) {
-  if (!is_call_of(at.frame(), "aten::copy_") || implicit_copies(at.way) == 0) return std::nullopt;
+  if (!is_call_of(at.frame(), "aten::copy_") || implicit_copies(at.stack) == 0) return std::nullopt;
   return describe_calls(at.frame(), [](const OpCalls& calls) -> std::string {
     const TensorFacts* const to = tensor_argument(calls, "self");
     const TensorFacts* const from = tensor_argument(calls, "src");
@@ -140,7 +140,7 @@ Found host_wait(const FrameInContext& at) {
       });
   // Ops that wait are covered above, or wait for copies to the device.
   if (at.in_op || !is_synchronisation(frame)) return std::nullopt;
-  return Sighting{fmt::format("waits for the device ({})", printable(frame.name)), frame.calls};
+  return RuleMatch{fmt::format("waits for the device ({})", printable(frame.name)), frame.calls};
 }
 
 Found layout_copy(const FrameInContext& at) {

@@ -15,7 +15,7 @@ namespace {
 
 // Functions whose names announce a copy to another device or to the host: methods of tensors and
 // modules, and functions of torch.
-constexpr auto kAskedFor = std::to_array<std::string_view>(
+constexpr auto kExplicitCopies = std::to_array<std::string_view>(
     {"to", "cpu", "cuda", "copy_", "item", "tolist", "numpy", "type", "type_as", "tensor",
      "as_tensor", "asarray", "new_tensor", "load", "load_state_dict", "save"});
 
@@ -57,13 +57,13 @@ std::uint64_t copies_of_memory(const Frame& frame) {
 }
 
 /// Returns the unqualified name of the function that the program's own Python code called on the
-/// way. If all code is torch's, returns the name of the outermost function.
-std::string_view asked_by(std::span<const Frame* const> way) {
+/// stack. If all code is torch's, returns the name of the outermost function.
+std::string_view requesting_function(std::span<const Frame* const> stack) {
   const auto is_program = [](const Frame* frame) {
     return frame->layer == Layer::python && !frame->name.starts_with("torch.");
   };
-  const auto last = std::find_if(way.rbegin(), way.rend(), is_program);
-  for (auto frame = last.base(); frame != way.end(); ++frame) {
+  const auto last = std::find_if(stack.rbegin(), stack.rend(), is_program);
+  for (auto frame = last.base(); frame != stack.end(); ++frame) {
     const std::string_view name =
         (*frame)->layer == Layer::python ? (*frame)->name : (*frame)->detail->python_name;
     if (!name.empty()) return name.substr(name.rfind('.') + 1);
@@ -77,17 +77,19 @@ bool may_copy_to_another_device(const Frame& frame) {
   return frame.op && (*frame.op == "aten::copy_" || *frame.op == "aten::_local_scalar_dense");
 }
 
-std::uint64_t implicit_copies(std::span<const Frame* const> way) {
-  const Frame& frame = *way.back();
+std::uint64_t implicit_copies(std::span<const Frame* const> stack) {
+  const Frame& frame = *stack.back();
   std::uint64_t copies = copies_of_op(frame);
   if (copies == 0) {
     copies = copies_of_memory(frame);
-    const auto above = way.first(way.size() - 1);
+    const auto above = stack.first(stack.size() - 1);
     if (copies == 0 ||
         std::ranges::any_of(above, [](const Frame* one) { return copies_of_op(*one) != 0; }))
       return 0;
   }
-  return std::ranges::find(kAskedFor, asked_by(way)) == kAskedFor.end() ? copies : 0;
+  return std::ranges::find(kExplicitCopies, requesting_function(stack)) == kExplicitCopies.end()
+             ? copies
+             : 0;
 }
 
 }  // namespace optrace

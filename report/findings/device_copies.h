@@ -11,12 +11,12 @@ namespace optrace {
 /// arguments.
 bool may_copy_to_another_device(const Frame& frame);
 
-/// Counts the calls of the last frame of `way` that copy values between devices implicitly: an op
+/// Counts the calls of the last frame of `stack` that copy values between devices implicitly: an op
 /// that copies between tensors of two devices or reads a value from a tensor that is not on the
 /// CPU, and a copy between host and device outside of such ops.
 ///
 /// A copy is explicit if the innermost frame of the program's own Python code calls a function that
 /// is named for it: Tensor.to, Module.cuda, Tensor.item, torch.tensor, Module.load_state_dict.
-std::uint64_t implicit_copies(std::span<const Frame* const> way);
+std::uint64_t implicit_copies(std::span<const Frame* const> stack);
 
 }  // namespace optrace

@@ -27,18 +27,18 @@ struct ReportFacts {
 
 /// A frame with the frames above it, as a rule examines it.
 struct FrameInContext {
-  std::span<const Frame* const> way;  ///< The frames above it, outermost first, and itself.
-  std::size_t user_frame = 0;         ///< Its position, by innermost_user_frame().
-  bool in_op = false;                 ///< It is below an op's call or an autograd node.
+  std::span<const Frame* const> stack;  ///< The frames above it, outermost first, and itself.
+  std::size_t user_frame = 0;           ///< Its position, by innermost_user_frame().
+  bool in_op = false;                   ///< It is below an op's call or an autograd node.
   const ReportFacts& facts;
 
-  const Frame& frame() const { return *way.back(); }
+  const Frame& frame() const { return *stack.back(); }
   /// The frames below the user's own frame.
-  std::span<const Frame* const> below_user_frame() const { return way.subspan(user_frame + 1); }
+  std::span<const Frame* const> below_user_frame() const { return stack.subspan(user_frame + 1); }
 };
 
 /// What a rule found in one frame.
-struct Sighting {
+struct RuleMatch {
   std::string what;  ///< Continues a sentence that begins with the function's name.
   std::uint64_t calls = 0;
   /// Nanoseconds, if it is not the time in the frame.
@@ -54,7 +54,7 @@ struct FindingRule {
   /// Number of calls from one line below which nothing is reported.
   std::uint64_t least_calls = 1;
   /// Returns what the rule finds in a frame.
-  std::optional<Sighting> (*look)(const FrameInContext& at) = nullptr;
+  std::optional<RuleMatch> (*evaluate)(const FrameInContext& at) = nullptr;
 };
 
 std::span<const FindingRule> finding_rules();

@@ -62,36 +62,36 @@ class Search {
 
  private:
   Above visit(const Frame& frame, Above at) {
-    way_.resize(at.depth);
-    way_.push_back(&frame);
-    at.depth = way_.size();
-    at.user_frame = innermost_user_frame(way_, at.user_frame);
+    stack_.resize(at.depth);
+    stack_.push_back(&frame);
+    at.depth = stack_.size();
+    at.user_frame = innermost_user_frame(stack_, at.user_frame);
     at.left_out = at.left_out || is_setup(frame);
-    if (at.user_frame != kNoUserFrame && !at.left_out) look(at);
+    if (at.user_frame != kNoUserFrame && !at.left_out) evaluate(at);
     at.in_op = at.in_op || is_op_call(frame) || is_backward(frame);
     return at;
   }
 
-  void look(Above& at) {
+  void evaluate(Above& at) {
     const FrameInContext context{
-        .way = way_, .user_frame = at.user_frame, .in_op = at.in_op, .facts = facts_};
+        .stack = stack_, .user_frame = at.user_frame, .in_op = at.in_op, .facts = facts_};
     const std::span<const FindingRule> rules = finding_rules();
     for (std::size_t i = 0; i < rules.size(); ++i) {
       const std::uint64_t bit = std::uint64_t{1} << i;
       if ((at.found_by & bit) != 0 || options_.ignored.contains(rules[i].name)) continue;
-      const std::optional<Sighting> sighting = rules[i].look(context);
-      if (!sighting || sighting->calls == 0) continue;
+      const std::optional<RuleMatch> match = rules[i].evaluate(context);
+      if (!match || match->calls == 0) continue;
       at.found_by |= bit;
-      note(i, at.user_frame, *sighting);
+      add(i, at.user_frame, *match);
     }
   }
 
-  void note(std::size_t rule, std::size_t user_frame, const Sighting& sighting) {
-    const Frame& function = *way_[user_frame];
-    const FrameSource* const source = source_at(way_, user_frame);
+  void add(std::size_t rule, std::size_t user_frame, const RuleMatch& match) {
+    const Frame& function = *stack_[user_frame];
+    const FrameSource* const source = source_at(stack_, user_frame);
     const std::string file = source == nullptr ? "" : source->file;
-    const std::uint32_t line = calling_line(way_, user_frame);
-    Group& group = groups_[{rule, file, line, sighting.what}];
+    const std::uint32_t line = calling_line(stack_, user_frame);
+    Group& group = groups_[{rule, file, line, match.what}];
     Finding& finding = group.finding;
     if (finding.rule == nullptr) {
       finding.rule = &finding_rules()[rule];
@@ -99,14 +99,13 @@ class Search {
       finding.line = line;
       finding.function = function_name(function);
       finding.in_function = &function;
-      finding.evidence.assign(way_.begin() + static_cast<std::ptrdiff_t>(user_frame) + 1,
-                              way_.end());
+      finding.evidence.assign(stack_.begin() + static_cast<std::ptrdiff_t>(user_frame) + 1,
+                              stack_.end());
       if (finding.evidence.empty()) finding.evidence.push_back(&function);
     }
-    finding.calls += sighting.calls;
+    finding.calls += match.calls;
     // The times of a dry run are not those of a GPU.
-    if (!facts_.dry_run)
-      finding.cost_ns += sighting.cost ? *sighting.cost : total_time(*way_.back());
+    if (!facts_.dry_run) finding.cost_ns += match.cost ? *match.cost : total_time(*stack_.back());
     group.functions.emplace(&function, function.calls);
   }
 
@@ -132,7 +131,7 @@ class Search {
   const Report& report_;
   const FindingOptions& options_;
   ReportFacts facts_;
-  std::vector<const Frame*> way_;
+  std::vector<const Frame*> stack_;
   std::map<FindingOrder, Group> groups_;
 };
 

@@ -109,11 +109,11 @@ bool in_optimizer(const FrameInContext& at) {
 constexpr std::string_view kSortingKernel = "index_put_with_sort_kernel";
 
 Found sorted_write(const FrameInContext& at) {
-  const auto op = std::find_if(at.way.rbegin(), at.way.rend(),
+  const auto op = std::find_if(at.stack.rbegin(), at.stack.rend(),
                                [](const Frame* frame) { return is_op_call(*frame); });
-  if (op == at.way.rend() || has_argument(**op, "accumulate", true)) return std::nullopt;
-  return Sighting{"writes to indices in sorted order, because it must be deterministic",
-                  at.frame().calls};
+  if (op == at.stack.rend() || has_argument(**op, "accumulate", true)) return std::nullopt;
+  return RuleMatch{"writes to indices in sorted order, because it must be deterministic",
+                   at.frame().calls};
 }
 
 // Ops whose result depends on numbers only.
@@ -132,7 +132,7 @@ bool only_on_host(const Frame& op) {
 
 // Code that torch.compile generates writes to its buffers without ops.
 bool in_compiled_code(const FrameInContext& at) {
-  return std::ranges::any_of(at.way, [](const Frame* frame) { return is_compiled_call(*frame); });
+  return std::ranges::any_of(at.stack, [](const Frame* frame) { return is_compiled_call(*frame); });
 }
 
 // Returns the calls with the most frequent arguments. An op without records has none.
@@ -153,7 +153,7 @@ Found slow_kernel(const FrameInContext& at) {
   const auto* const slow = std::ranges::find(kSlowKernels, name, &SlowKernel::name);
   if (slow == kSlowKernels.end()) return std::nullopt;
   const std::string which = frame.op.value_or(std::string(name));
-  return Sighting{fmt::format("{} ({})", slow->what, printable(which)), frame.calls};
+  return RuleMatch{fmt::format("{} ({})", slow->what, printable(which)), frame.calls};
 }
 
 Found tiny_ops(const FrameInContext& at) {
@@ -176,7 +176,7 @@ Found launch_bound(const FrameInContext& at) {
   // the shortest call is sure to show how long the host needs.
   const std::uint64_t on_host = frame.time && frame.time->range ? frame.time->range->shortest : 0;
   if (on_device == 0 || on_device >= on_host) return std::nullopt;
-  return Sighting{"launches kernels that end before the host could launch the next", frame.calls};
+  return RuleMatch{"launches kernels that end before the host could launch the next", frame.calls};
 }
 
 Found for_loop_optimizer(const FrameInContext& at) {
@@ -189,7 +189,7 @@ Found for_loop_optimizer(const FrameInContext& at) {
   const bool on_host = is_host(device);
   if (on_host ? std::ranges::find(kFusedOnCpu, optimizer) == kFusedOnCpu.end() : !is_cuda(device))
     return std::nullopt;
-  return Sighting{
+  return RuleMatch{
       fmt::format("updates parameters on {} one after another ({}, which also has {})",
                   printable(device), printable(optimizer), on_host ? "fused=True" : "foreach=True"),
       frame.calls};
@@ -199,13 +199,13 @@ Found repeated_op(const FrameInContext& at) {
   const Frame& frame = at.frame();
   if (at.in_op || !is_op_call(frame) || !frame.op || in_optimizer(at)) return std::nullopt;
   if (std::ranges::find(kConstants, *frame.op) != kConstants.end())
-    return Sighting{fmt::format("computes the same tensor again ({})", printable(*frame.op)),
-                    most_equal_calls(frame)};
+    return RuleMatch{fmt::format("computes the same tensor again ({})", printable(*frame.op)),
+                     most_equal_calls(frame)};
   const std::uint64_t calls = frame.detail->dispatch->repeated_calls;
   // Kernels that no op launches may write to any tensor on a device.
   if (calls == 0 || (at.facts.unseen_writes && !only_on_host(frame)) || in_compiled_code(at))
     return std::nullopt;
-  return Sighting{
+  return RuleMatch{
       fmt::format("calls an op again on the same unchanged input ({})", printable(*frame.op)),
       calls, frame.calls == 0 ? 0 : total_time(frame) / frame.calls * calls};
 }

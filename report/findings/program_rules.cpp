@@ -49,8 +49,8 @@ std::string reason_of_break(const FrameInContext& at, bool at_definition) {
   if (at_definition)
     return after_colon(graph_break_reason(at.facts.compilations, source.file, source.line));
   std::string reason;
-  if (at.way.size() >= 2 && source.call_line)
-    if (const auto& caller = at.way[at.way.size() - 2]->source)
+  if (at.stack.size() >= 2 && source.call_line)
+    if (const auto& caller = at.stack[at.stack.size() - 2]->source)
       reason = graph_break_reason(at.facts.compilations, caller->file, *source.call_line);
   if (reason.empty()) reason = reason_not_compiled(at.facts.compilations, source.file, source.line);
   return after_colon(reason);
@@ -64,11 +64,11 @@ Found graph_break(const FrameInContext& at) {
   const Frame& frame = at.frame();
   // A function that continues after a break is defined at the line of the break.
   if (is_resumed(frame))
-    return Sighting{"breaks the graph of torch.compile here" + reason_of_break(at, true),
-                    found->second};
-  return Sighting{fmt::format("breaks the graph of torch.compile: `{}` runs uncompiled{}",
-                              frame_name(frame), reason_of_break(at, false)),
-                  found->second};
+    return RuleMatch{"breaks the graph of torch.compile here" + reason_of_break(at, true),
+                     found->second};
+  return RuleMatch{fmt::format("breaks the graph of torch.compile: `{}` runs uncompiled{}",
+                               frame_name(frame), reason_of_break(at, false)),
+                   found->second};
 }
 
 Found recompile(const FrameInContext& at) {
@@ -79,26 +79,26 @@ Found recompile(const FrameInContext& at) {
   const std::string& function = *compilations.functions.begin();
   const std::string guard =
       failed_guard(at.facts.compilations, function.substr(function.rfind('.') + 1));
-  return Sighting{fmt::format("makes torch.compile compile `{}` again{}", printable(function),
-                              after_colon(guard)),
-                  compilations.count - compilations.functions.size(), compilations.time};
+  return RuleMatch{fmt::format("makes torch.compile compile `{}` again{}", printable(function),
+                               after_colon(guard)),
+                   compilations.count - compilations.functions.size(), compilations.time};
 }
 
 Found unused_graph(const FrameInContext& at) {
   // At the first frame below the user frame.
-  if (at.user_frame + 2 != at.way.size()) return std::nullopt;
+  if (at.user_frame + 2 != at.stack.size()) return std::nullopt;
   const auto found = at.facts.unused_graphs.find(&at.frame());
   if (found == at.facts.unused_graphs.end() || found->second < kLeastGraphOps) return std::nullopt;
-  return Sighting{"records autograd graphs that no backward pass uses", at.frame().calls,
-                  autograd_time(at.frame())};
+  return RuleMatch{"records autograd graphs that no backward pass uses", at.frame().calls,
+                   autograd_time(at.frame())};
 }
 
 Found unread_gradient(const FrameInContext& at) {
   const auto found = at.facts.unread_gradients.find(&at.frame());
   if (found == at.facts.unread_gradients.end()) return std::nullopt;
   // What the gradients cost is a part of the derivatives' time, which is not known.
-  return Sighting{fmt::format("computes gradients that nothing reads ({})", found->second.shapes),
-                  found->second.count, 0};
+  return RuleMatch{fmt::format("computes gradients that nothing reads ({})", found->second.shapes),
+                   found->second.count, 0};
 }
 
 Found idle_worker(const FrameInContext& at) {
@@ -117,8 +117,8 @@ Found idle_worker(const FrameInContext& at) {
   // Without any, the workers' fetching may be what a trace can't see: a dataset without tensors.
   if (busy.empty() || busy.size() >= workers.size()) return std::nullopt;
   // The time of a worker is that of waiting.
-  return Sighting{"starts a DataLoader worker that fetches nothing", workers.size() - busy.size(),
-                  0};
+  return RuleMatch{"starts a DataLoader worker that fetches nothing", workers.size() - busy.size(),
+                   0};
 }
 
 }  // namespace optrace

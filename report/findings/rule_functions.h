@@ -12,7 +12,7 @@
 
 namespace optrace {
 
-using Found = std::optional<Sighting>;
+using Found = std::optional<RuleMatch>;
 
 // The rules; finding_rules.cpp has their table. copy_rules.cpp:
 Found implicit_copy(const FrameInContext& at);
@@ -41,7 +41,7 @@ Found describe_calls(const Frame& frame, const Describe& describe) {
   for (const OpCalls& calls : op_calls(frame)) {
     std::string what = describe(calls);
     if (what.empty()) continue;
-    if (!found) found = Sighting{std::move(what), 0};
+    if (!found) found = RuleMatch{std::move(what), 0};
     found->calls += calls.calls;
   }
   return found;
