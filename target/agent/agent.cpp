@@ -44,14 +44,14 @@ std::atomic_flag busy = ATOMIC_FLAG_INIT;
 
 // Allows one call at a time. A second caller gets an error instead of waiting: a debugger may have
 // injected it into this process while the thread that holds the lock is stopped.
-class OnlyCall {
+class TryLock {
  public:
-  OnlyCall() : entered_(!busy.test_and_set(std::memory_order_acquire)) {}
-  ~OnlyCall() {
+  TryLock() : entered_(!busy.test_and_set(std::memory_order_acquire)) {}
+  ~TryLock() {
     if (entered_) busy.clear(std::memory_order_release);
   }
-  OnlyCall(const OnlyCall&) = delete;
-  OnlyCall& operator=(const OnlyCall&) = delete;
+  TryLock(const TryLock&) = delete;
+  TryLock& operator=(const TryLock&) = delete;
 
   explicit operator bool() const { return entered_; }
 
@@ -59,23 +59,23 @@ class OnlyCall {
   bool entered_;
 };
 
-void nap() {
+void sleep_briefly() {
   constexpr timespec kMillisecond{0, 1'000'000};
   nanosleep(&kMillisecond, nullptr);
 }
 
-std::atomic_flag telling = ATOMIC_FLAG_INIT;
+std::atomic_flag reporting_modules = ATOMIC_FLAG_INIT;
 
-// Lets one thread at a time tell the reader which modules it has loaded. Another one waits, because
-// its modules may be among them.
-class Telling {
+// Lets one thread at a time report to the reader which modules it has loaded. Another one waits,
+// because its modules may be among them.
+class ModuleReportLock {
  public:
-  Telling() {
-    while (telling.test_and_set(std::memory_order_acquire)) nap();
+  ModuleReportLock() {
+    while (reporting_modules.test_and_set(std::memory_order_acquire)) sleep_briefly();
   }
-  ~Telling() { telling.clear(std::memory_order_release); }
-  Telling(const Telling&) = delete;
-  Telling& operator=(const Telling&) = delete;
+  ~ModuleReportLock() { reporting_modules.clear(std::memory_order_release); }
+  ModuleReportLock(const ModuleReportLock&) = delete;
+  ModuleReportLock& operator=(const ModuleReportLock&) = delete;
 };
 
 bool patching_for_fork = false;  // Only one thread forks at a time.
@@ -98,7 +98,7 @@ void after_fork_in_child() {
   end_patching();
   end_round();
   busy.clear();
-  telling.clear();
+  reporting_modules.clear();
   if (entered.exchange(false)) {
     close(entered_with);
     reset_python_events();
@@ -137,7 +137,7 @@ void wait_for_plans(recording::RegionHeader& header) {
     if (reader_wants_something()) serve_reader();
     if (running_round() == 0 || __atomic_load_n(&header.modules_seen, __ATOMIC_ACQUIRE) == reported)
       return;
-    nap();
+    sleep_briefly();
     const std::uint32_t beat = __atomic_load_n(&header.heartbeat, __ATOMIC_ACQUIRE);
     still = beat == heartbeat ? still + 1 : 0;
     heartbeat = beat;
@@ -146,13 +146,13 @@ void wait_for_plans(recording::RegionHeader& header) {
 
 // Waits for the plans of libraries that Inductor had generated before recording began.
 void wait_for_first_plans() {
-  const Telling turn;
+  const ModuleReportLock lock;
   Region* const region = current_region();
   if (region != nullptr && running_round() != 0) wait_for_plans(*region->header);
 }
 
 int start_recording() {
-  const OnlyCall call;
+  const TryLock call;
   if (!call) return -EBUSY;
   if (running_round() != 0) return -EALREADY;
   if (!region_is_usable()) return -ENODATA;
@@ -186,7 +186,7 @@ bool reader_wants_something() {
 }
 
 int serve_reader() {
-  const OnlyCall call;
+  const TryLock call;
   if (!call) return -EBUSY;
   if (!reader_wants_something()) return 0;
   recording::RegionHeader& header = *current_region()->header;
@@ -200,7 +200,7 @@ int serve_reader() {
 }
 
 void tell_loaded_modules() {
-  const Telling turn;
+  const ModuleReportLock lock;
   Region* const region = current_region();
   if (region != nullptr && running_round() != 0 && put_new_modules(*region)) {
     __atomic_add_fetch(&region->header->modules_reported, 1, __ATOMIC_RELEASE);
@@ -215,7 +215,7 @@ int optrace_agent_place(const char* plan_path, int use_jumps) {
 }
 
 int optrace_agent_place_from(const char* file, const char* plan_path, int use_jumps) {
-  const OnlyCall call;
+  const TryLock call;
   const Jumps jumps = use_jumps == 0   ? Jumps::none
                       : use_jumps == 2 ? Jumps::when_safe
                                        : Jumps::at_once;
@@ -229,7 +229,7 @@ int optrace_agent_start() {
 }
 
 int optrace_agent_stop() {
-  const OnlyCall call;
+  const TryLock call;
   if (!call) return -EBUSY;
   if (running_round() == 0) return -EALREADY;
   end_recording(*current_region());
@@ -237,7 +237,7 @@ int optrace_agent_stop() {
 }
 
 int optrace_agent_share(int fd, std::uint64_t bytes) {
-  const OnlyCall call;
+  const TryLock call;
   if (!call || running_round() != 0) return -EBUSY;
   if (fd < 0) {
     drop_region();
@@ -291,23 +291,23 @@ int optrace_agent_serve() {
 }
 
 int optrace_agent_python(int on) {
-  const OnlyCall call;
+  const TryLock call;
   return call ? set_python_events(on != 0) : -EBUSY;
 }
 
 int optrace_agent_python_missing() {
-  const OnlyCall call;
+  const TryLock call;
   return call ? look_for_missing_python() : -EBUSY;
 }
 
 int optrace_agent_python_frames() {
-  const OnlyCall call;
+  const TryLock call;
   return call ? record_live_python() : -EBUSY;
 }
 
 int optrace_agent_redirect(const void* inside, const optrace_agent_redirection* redirections,
                            std::uint32_t count) {
-  const OnlyCall call;
+  const TryLock call;
   if (!call) return -EBUSY;
   if (!watch_forks()) return -ENOMEM;
   const Patching guard;
@@ -316,21 +316,21 @@ int optrace_agent_redirect(const void* inside, const optrace_agent_redirection* 
 
 int optrace_agent_redirect_loaded(const void* inside, const optrace_agent_redirection* redirections,
                                   std::uint32_t count) {
-  const OnlyCall call;
+  const TryLock call;
   if (!call) return -EBUSY;
   const Patching guard;
   return are_in_use(redirections, count) ? redirect_imports(inside, redirections, count) : 0;
 }
 
 int optrace_agent_restore(const optrace_agent_redirection* redirections, std::uint32_t count) {
-  const OnlyCall call;
+  const TryLock call;
   if (!call) return -EBUSY;
   const Patching guard;
   return restore_imports(redirections, count);
 }
 
 int optrace_agent_remove() {
-  const OnlyCall call;
+  const TryLock call;
   if (!call) return -EBUSY;
   const Patching guard;
   const int restored = restore_imports(nullptr, 0);
@@ -354,7 +354,7 @@ int optrace_agent_remove() {
 }
 
 int optrace_agent_enter(int fd) {
-  const OnlyCall call;
+  const TryLock call;
   if (!call) return -EBUSY;
   const bool others = running_round() != 0 || any_plan_placed();
   if (others || !watch_forks()) return others ? -EBUSY : -ENOMEM;
@@ -366,13 +366,13 @@ int optrace_agent_enter(int fd) {
 
 int optrace_agent_leave() {
   {
-    const OnlyCall call;
+    const TryLock call;
     if (!call || !entered) return call ? -EINVAL : -EBUSY;
     if (running_round() != 0) end_recording(*current_region());
   }
   const int removed = optrace_agent_remove();
   {
-    const OnlyCall call;
+    const TryLock call;
     if (!call) return -EBUSY;
     drop_region();
     if (removed == 0) restore_trap_handler(others_make_system_calls());
@@ -406,28 +406,28 @@ int optrace_agent_start_on_main_thread(int (*start)(void), std::uint64_t millise
 }
 
 int optrace_agent_return_limit(std::uint32_t hits) {
-  const OnlyCall call;
+  const TryLock call;
   if (!call || running_round() != 0) return -EBUSY;
   limit_return_probes(hits);
   return 0;
 }
 
 int optrace_agent_callers(int on) {
-  const OnlyCall call;
+  const TryLock call;
   if (!call || running_round() != 0) return -EBUSY;
   record_callers(on != 0);
   return 0;
 }
 
 int optrace_agent_every_python_call(int on) {
-  const OnlyCall call;
+  const TryLock call;
   if (!call || running_round() != 0) return -EBUSY;
   record_every_python_call(on != 0);
   return 0;
 }
 
 int optrace_agent_read_counters(optrace_agent_counters* counters) {
-  const OnlyCall call;
+  const TryLock call;
   if (!call) return -EBUSY;
   *counters = {};
   count_probes(*counters);
