@@ -6,8 +6,8 @@
 
 #include "platform/text/json_members.h"
 #include "platform/text/json_writer.h"
+#include "report/check/formats/check_messages.h"
 #include "report/check/formats/check_output.h"
-#include "report/check/formats/check_wording.h"
 #include "report/json/report_parts_json.h"
 
 namespace optrace {

@@ -5,8 +5,8 @@
 #include <fmt/core.h>
 
 #include "present/markup_text.h"
+#include "report/check/formats/check_messages.h"
 #include "report/check/formats/check_output.h"
-#include "report/check/formats/check_wording.h"
 
 namespace optrace {
 namespace {

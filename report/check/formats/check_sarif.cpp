@@ -14,8 +14,8 @@
 
 #include "platform/text/json_writer.h"
 #include "platform/text/printable_text.h"
+#include "report/check/formats/check_messages.h"
 #include "report/check/formats/check_output.h"
-#include "report/check/formats/check_wording.h"
 
 namespace optrace {
 namespace {

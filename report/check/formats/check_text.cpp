@@ -9,8 +9,8 @@
 #include "platform/text/printable_text.h"
 #include "present/line_text.h"
 #include "present/readable_numbers.h"
+#include "report/check/formats/check_messages.h"
 #include "report/check/formats/check_output.h"
-#include "report/check/formats/check_wording.h"
 
 namespace optrace {
 namespace {

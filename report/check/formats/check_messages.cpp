@@ -1,4 +1,4 @@
-#include "report/check/formats/check_wording.h"
+#include "report/check/formats/check_messages.h"
 
 #include <algorithm>
 #include <cstdint>
