@@ -73,7 +73,7 @@ class TracingOrders {
   void plan_library(const std::filesystem::path& library);
 
   /// Leaves the plans, which a process has placed, out of later orders.
-  void forget_plans() { plans_.clear(); }
+  void clear_plans() { plans_.clear(); }
 
   /// Limits the number of values that are recorded for each place that calls a function; 0: all.
   void limit_returns(std::uint32_t per_site) { returns_per_site_ = per_site; }

@@ -423,7 +423,7 @@ Trace OpTracer::trace(std::size_t call) {
   const Descriptor region = sealed_region(kRegionBytes);
   Json record = state_->orders.record();
   record[key::kCall] = call;
-  state_->orders.forget_plans();
+  state_->orders.clear_plans();
   state_->target.send(record, {&region, 1});
   constexpr const char* kDoing = "recording the call";
   state_->receive(message::kRecording, kDoing);
