@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "present/format.h"
@@ -47,6 +48,20 @@ OptionRow text_or_json_row(std::string& format, std::string_view schema);
 
 /// --format text|json, and --json, which is short for `--format json`.
 OptionRow text_or_json_rows(std::string& format, std::string_view schema);
+
+/// The options of a command that writes an answer.
+struct AnswerOptions {
+  std::string format = "text";
+  std::string file;  ///< Empty: standard output.
+  TerminalOptions terminal;
+
+  OutputTarget target() const { return file.empty() ? standard_output() : OutputTarget{}; }
+
+  /// Returns the style of the answer. `find` finds the files that links lead to.
+  TerminalStyle style(FileLinks::Find find = {}) const {
+    return style_for(terminal, target(), std::move(find));
+  }
+};
 
 /// -o, --output FILE, which writes the answer to a file instead of standard output.
 template <class File>

@@ -15,17 +15,13 @@
 #include "src/options/common_options.h"
 #include "src/terminal/command_output.h"
 #include "src/terminal/standard_output.h"
-#include "src/terminal/terminal.h"
 
 namespace optrace {
 namespace {
 
-struct CheckCommandOptions {
+struct CheckCommandOptions : AnswerOptions {
   std::string input;
   std::vector<std::string> expectations;
-  std::string format = "text";
-  std::string file;
-  TerminalOptions terminal;
   CheckOptions check;
 };
 
@@ -42,8 +38,7 @@ std::string render(const CheckCommandOptions& options, const Report& report,
   if (options.format == "junit") return to_junit(results);
   if (options.format == "sarif") return to_sarif(results);
   if (options.format == "github") return to_github(results);
-  const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
-  return to_text(results, style_for(options.terminal, target, find_in(LocalSources(report))));
+  return to_text(results, options.style(find_in(LocalSources(report))));
 }
 
 void run(const CheckCommandOptions& options) {

@@ -26,15 +26,12 @@
 namespace optrace {
 namespace {
 
-struct CompareCommandOptions {
+struct CompareCommandOptions : AnswerOptions {
   std::string first, second;
   std::string baseline;
   bool update = false;
-  std::string format = "text";
   bool all = false;
   bool source = true;  ///< The page shows lines of source files.
-  std::string file;
-  TerminalOptions terminal;
 };
 
 void require_inputs(const CompareCommandOptions& options) {
@@ -81,8 +78,7 @@ std::string text_of(const CompareCommandOptions& options, const Report& first, c
   if (options.format == "json") return to_json(first, second, comparison);
   const ComparisonLabels labels = labels_of(options);
   if (options.format == "html") return page_of(options, first, second, comparison);
-  const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
-  return to_text(first, second, comparison, labels, style_for(options.terminal, target));
+  return to_text(first, second, comparison, labels, options.style());
 }
 
 void require_format(const CompareCommandOptions& options) {

@@ -12,16 +12,12 @@
 #include "src/options/common_options.h"
 #include "src/options/finding_options.h"
 #include "src/terminal/command_output.h"
-#include "src/terminal/terminal.h"
 
 namespace optrace {
 namespace {
 
-struct FindingsCommandOptions {
+struct FindingsCommandOptions : AnswerOptions {
   std::vector<std::string> traces;
-  std::string format = "text";
-  std::string file;
-  TerminalOptions terminal;
   FindingOptions findings;
 };
 
@@ -33,15 +29,11 @@ Report report_with_times(const std::vector<std::string>& files) {
 }
 
 std::string answer(const FindingsCommandOptions& options) {
-  const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
   const bool json = options.format == "json";
-  if (options.traces.empty())
-    return json ? rules_json() : rules_text(style_for(options.terminal, target));
+  if (options.traces.empty()) return json ? rules_json() : rules_text(options.style());
   const Report report = report_with_times(options.traces);
   const std::vector<Finding> findings = find(report, options.findings);
-  return json ? to_json(findings)
-              : to_text(findings,
-                        style_for(options.terminal, target, find_in(LocalSources(report))));
+  return json ? to_json(findings) : to_text(findings, options.style(find_in(LocalSources(report))));
 }
 
 void run(const FindingsCommandOptions& options) {

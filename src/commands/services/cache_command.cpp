@@ -14,16 +14,12 @@
 #include "src/commands/command.h"
 #include "src/options/common_options.h"
 #include "src/terminal/command_output.h"
-#include "src/terminal/terminal.h"
 
 namespace optrace {
 namespace {
 
-struct CacheOptions {
-  std::string format = "text";
-  std::string file;
+struct CacheOptions : AnswerOptions {
   std::string age;
-  TerminalOptions terminal;
 
   std::optional<std::chrono::seconds> older_than() const {
     return age.empty() ? std::nullopt : parse_age(age);
@@ -40,10 +36,7 @@ void list(const CacheOptions& options) {
   CommandOutput output(options.file);
   const InterruptGuard guard;
   const std::vector<CachePart> parts = list_cache(options.older_than());
-  const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
-  output.write_whole(options.format == "json"
-                         ? to_json(parts)
-                         : to_text(parts, style_for(options.terminal, target)));
+  output.write_whole(options.format == "json" ? to_json(parts) : to_text(parts, options.style()));
   output.commit();
 }
 

@@ -11,16 +11,12 @@
 #include "src/doctor/doctor_output.h"
 #include "src/options/common_options.h"
 #include "src/terminal/command_output.h"
-#include "src/terminal/terminal.h"
 
 namespace optrace {
 namespace {
 
-struct DoctorOptions {
+struct DoctorOptions : AnswerOptions {
   std::string python;
-  std::string format = "text";
-  std::string file;
-  TerminalOptions terminal;
 };
 
 void append(std::vector<DoctorCheck>& checks, std::vector<DoctorCheck> more) {
@@ -62,10 +58,7 @@ void run(const DoctorOptions& options) {
   CommandOutput output(options.file);
   const InterruptGuard guard;
   const std::vector<DoctorCheck> checks = examine(options);
-  const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
-  output.write_whole(options.format == "json"
-                         ? to_json(checks)
-                         : to_text(checks, style_for(options.terminal, target)));
+  output.write_whole(options.format == "json" ? to_json(checks) : to_text(checks, options.style()));
   output.commit();
   if (!is_usable(checks)) throw CommandEnded(ExitStatus::differs);
 }

@@ -26,20 +26,16 @@
 #include "src/terminal/command_output.h"
 #include "src/terminal/input_lines.h"
 #include "src/terminal/standard_output.h"
-#include "src/terminal/terminal.h"
 
 namespace optrace {
 namespace {
 
-struct ExplainOptions {
+struct ExplainOptions : AnswerOptions {
   std::string op;
   std::optional<std::string> overload;
   std::optional<std::string> device;
   std::string python;
-  std::string file;
-  std::string format = "text";
   bool all = false;
-  TerminalOptions terminal;
   std::optional<std::string> why_not;  // A backend.
   std::optional<std::string> call;     // Whose results are shown with it.
   bool compiled = false;               // Explain a program instead of an op.
@@ -94,10 +90,9 @@ std::string rendered(const Explanation& explanation, const SelectedIndex& choice
                      const ExplainOptions& options) {
   const IndexedSource source = source_of(choice);
   if (options.format == "json") return to_json(explanation, source);
-  const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
   ExplainTextOptions text;
   text.all = options.all;
-  text.style = style_for(options.terminal, target, find_in(LocalSources(choice)));
+  text.style = options.style(find_in(LocalSources(choice)));
   return to_text(explanation, source, text);
 }
 
@@ -114,9 +109,7 @@ std::string why_not_answer(const SourceIndexes& index, const std::string& op,
   const ObservedCall* const call = answer.call ? &*answer.call : nullptr;
   const IndexedSource source = source_of(choice);
   if (options.format == "json") return to_json(answer.why_not, call, source);
-  const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
-  return to_text(answer.why_not, call, source,
-                 style_for(options.terminal, target, find_in(LocalSources(choice))));
+  return to_text(answer.why_not, call, source, options.style(find_in(LocalSources(choice))));
 }
 
 void explain_one(const ExplainOptions& options) {
@@ -211,9 +204,7 @@ void explain_compiled(const ExplainOptions& options) {
   explain_program({.program = {.arguments = options.program,
                                .dry_run = options.dry_run,
                                .python = options.python},
-                   .file = options.file,
-                   .as_json = options.format == "json",
-                   .terminal = options.terminal});
+                   .answer = options});
 }
 
 void run(const ExplainOptions& options) {

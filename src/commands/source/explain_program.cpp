@@ -14,7 +14,7 @@
 namespace optrace {
 
 void explain_program(const ProgramExplanation& options) {
-  CommandOutput output(options.file);
+  CommandOutput output(options.answer.file);
   ProgramRequest request;
   request.only_compilations = true;
   ProgramResult result =
@@ -27,9 +27,9 @@ void explain_program(const ProgramExplanation& options) {
   const Report report = merge(trace, nullptr, {});
   if (result.had_children && report.compilations.empty())
     write_message("the program's own process compiled nothing", kOtherProcesses);
-  const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
-  output.write_whole(options.as_json ? compiled_json(report)
-                                     : compiled_text(report, style_for(options.terminal, target)));
+  output.write_whole(options.answer.format == "json"
+                         ? compiled_json(report)
+                         : compiled_text(report, options.answer.style()));
   output.commit();
   if (const ExitStatus status = status_after(result); status != ExitStatus::done)
     throw CommandEnded(status);

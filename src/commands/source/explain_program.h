@@ -1,18 +1,14 @@
 #pragma once
 
-#include <string>
-
 #include "src/inputs/program_to_run.h"
-#include "src/terminal/terminal.h"
+#include "src/options/common_options.h"
 
 namespace optrace {
 
 /// What `optrace explain --compiled` is asked for.
 struct ProgramExplanation {
   ExaminedProgram program;
-  std::string file;  ///< The value of -o.
-  bool as_json = false;
-  TerminalOptions terminal;
+  AnswerOptions answer;
 };
 
 /// Runs the program without probes, and writes what torch.compile made of it. The program's

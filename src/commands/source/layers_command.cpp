@@ -14,17 +14,13 @@
 #include "src/inputs/selected_index.h"
 #include "src/options/common_options.h"
 #include "src/terminal/command_output.h"
-#include "src/terminal/terminal.h"
 
 namespace optrace {
 namespace {
 
-struct LayersOptions {
+struct LayersOptions : AnswerOptions {
   std::string layer;
-  std::string format = "text";
-  std::string output;
   std::string python;
-  TerminalOptions terminal;
 };
 
 void require_layer(const std::string& id) {
@@ -40,16 +36,15 @@ std::string rendered(const std::vector<LayerSurvey>& layers, const SelectedIndex
   const IndexedSource source = source_of(choice);
   if (options.format == "json") return to_json(layers, source);
   if (options.format == "svg") return to_svg(layers, source);
-  const OutputTarget target = options.output.empty() ? standard_output() : OutputTarget{};
   LocateTextOptions text;
-  text.width = target.width;
-  text.style = style_for(options.terminal, target, find_in(LocalSources(choice)));
+  text.width = options.target().width;
+  text.style = options.style(find_in(LocalSources(choice)));
   return to_text(layers, source, text);
 }
 
 void show_layers(const LayersOptions& options) {
   require_layer(options.layer);
-  CommandOutput output(options.output);
+  CommandOutput output(options.file);
   SelectedIndex choice = choose_index(options.python);
   print_notices(choice);
   std::vector<LayerSurvey> layers = survey_layers(choice.index);
@@ -64,7 +59,7 @@ OptionRows option_rows(LayersOptions& options) {
       {"LAYER", "", "Only this layer: python, functional, nn, ...", &options.layer},
       format_row(options.format,
                  {{"text"}, {"svg", "a picture"}, {"json", "schema optrace.layers/1"}}),
-      output_file_row(options.output),
+      output_file_row(options.file),
       python_row(options.python),
       terminal_rows(options.terminal),
   };

@@ -31,7 +31,6 @@
 #include "src/terminal/command_output.h"
 #include "src/terminal/editor.h"
 #include "src/terminal/input_lines.h"
-#include "src/terminal/terminal.h"
 
 namespace optrace {
 namespace {
@@ -42,12 +41,9 @@ constexpr std::size_t kMaxFunctionLength = 500;
 constexpr std::size_t kShownOfName = 100;  // Characters of a name shown in an error.
 constexpr auto kPythonTimeout = std::chrono::seconds(60);
 
-struct LocateCommandOptions {
+struct LocateCommandOptions : AnswerOptions {
   std::string name;
-  std::string format = "text";
-  std::string output;
   std::string python;
-  TerminalOptions terminal;
   LocateOptions answers;
   bool open = false;
   bool source = false;
@@ -110,7 +106,7 @@ void warn_if_moved(const LocateResult& result, const SelectedIndex& choice) {
 }
 
 void locate_one(const LocateCommandOptions& options) {
-  CommandOutput output(options.output);
+  CommandOutput output(options.file);
   SelectedIndex choice = choose_index(options.python);
   print_notices(choice);
   index_on_demand(function_names(options.name), options.python, choice);
@@ -151,10 +147,9 @@ void locate_one(const LocateCommandOptions& options) {
   } else {
     LocateTextOptions text;
     text.all = options.answers.all;
-    if (options.output.empty()) {
-      const OutputTarget target = standard_output();
-      text.width = target.width;
-      text.style = style_for(options.terminal, target, find_in(LocalSources(choice)));
+    if (options.file.empty()) {
+      text.width = options.target().width;
+      text.style = options.style(find_in(LocalSources(choice)));
     }
     output.write_whole(result.definition ? to_text(*result.definition, text)
                                          : to_text(result, source, text));
@@ -195,7 +190,7 @@ void locate_lines(const LocateCommandOptions& options) {
                 "Give one name: `optrace locate --source nn.Linear`.");
   }
   const InterruptGuard guard;
-  CommandOutput output(options.output);
+  CommandOutput output(options.file);
   SelectedIndex choice = choose_index(options.python);
   print_notices(choice);
   const std::optional<WheelSymbols> wheel = wheel_symbols(choice);
@@ -219,7 +214,7 @@ OptionRows option_rows(LocateCommandOptions& options) {
       {"NAME", "", "A name as in Python, C++ or the dispatcher; or - for standard\ninput",
        &options.name, kRequired},
       text_or_json_row(options.format, "optrace.locate/1"),
-      output_file_row(options.output),
+      output_file_row(options.file),
       {"--limit",
        "N",
        "Maximum number of answers",

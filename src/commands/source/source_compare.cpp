@@ -8,17 +8,13 @@
 #include "src/inputs/index_operand.h"
 #include "src/options/common_options.h"
 #include "src/terminal/command_output.h"
-#include "src/terminal/terminal.h"
 
 namespace optrace {
 namespace {
 
-struct CompareSourceOptions {
+struct CompareSourceOptions : AnswerOptions {
   std::string first, second;
   SourceComparisonOptions selection;
-  std::string format = "text";
-  std::string file;
-  TerminalOptions terminal;
 };
 
 ComparedSource described(const std::string& label, const Index& index) {
@@ -35,12 +31,9 @@ void run(const CompareSourceOptions& options) {
   const SourceComparison comparison = compare_sources(first, second, options.selection);
   const ComparedSource before = described(options.first, first);
   const ComparedSource after = described(options.second, second);
-  if (options.format == "json") {
-    output.write_whole(to_json(comparison, before, after));
-  } else {
-    const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
-    output.write_whole(to_text(comparison, before, after, style_for(options.terminal, target)));
-  }
+  output.write_whole(options.format == "json"
+                         ? to_json(comparison, before, after)
+                         : to_text(comparison, before, after, options.style()));
   output.commit();
   if (comparison.differences() != 0) throw CommandEnded(ExitStatus::differs);
   if (!comparison.not_compared.empty()) throw CommandEnded(ExitStatus::usage);

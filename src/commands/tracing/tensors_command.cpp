@@ -20,7 +20,6 @@
 #include "src/options/dry_run_options.h"
 #include "src/terminal/command_output.h"
 #include "src/terminal/standard_output.h"
-#include "src/terminal/terminal.h"
 #include "tracer/launch/program_tracer.h"
 
 namespace optrace {
@@ -29,14 +28,11 @@ namespace {
 // The log of tensors takes an eighth of the memory of a traced process.
 constexpr std::uint64_t kUsualTargetBytes = 256ULL << 20;
 
-struct TensorsOptions {
+struct TensorsOptions : AnswerOptions {
   ExaminedProgram program;
   std::string name;
-  std::string format = "text";
-  std::string file;
   bool children = false;
   std::uint64_t target_bytes = kUsualTargetBytes;
-  TerminalOptions terminal;
 };
 
 /// Takes `--name NAME` from the begin of the program's own arguments, unless it was given before
@@ -144,14 +140,13 @@ void run(TensorsOptions& options) {
   ProgramResult result = examine_program(options.program, std::move(request), "optrace tensors");
   const std::vector<TensorsAnswer> answers = answers_of(result, options);
   require_name(answers, options.name);
-  const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
   std::string text;
   for (const TensorsAnswer& answer : answers) {
     if (options.format == "json") {
       text += options.children ? to_json_line(answer) : to_json(answer);
     } else if (options.name.empty() || !answer.histories.empty()) {
       if (!text.empty()) text += '\n';
-      text += to_text(answer, style_for(options.terminal, target));
+      text += to_text(answer, options.style());
     }
   }
   output.write_whole(text);
