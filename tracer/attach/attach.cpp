@@ -335,9 +335,7 @@ class Attachment {
 
   void begin() {
     traps_.emplace(request_.process);
-    if (request_.tensors) orders_.keep_tensors(log_bytes(request_.target_bytes));
-    orders_.limit_returns(request_.returns_per_site);
-    Json record = orders_.record();
+    Json record = orders_.record(request_);
     record[key::kTimeout] = std::chrono::duration<double>(request_.timeout).count();
     std::vector<Descriptor> descriptors;
     descriptors.push_back(sealed_region(region_bytes(request_.target_bytes)));

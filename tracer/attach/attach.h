@@ -18,21 +18,18 @@
 
 namespace optrace {
 
-/// A running process to trace, and the conditions that end the trace.
-struct AttachRequest {
+/// A running process to trace, and the conditions that end the trace. `collector.selection.count`
+/// ends it after that many ops.
+struct AttachRequest : RecordingRequest {
   pid_t process = 0;
-  CollectorOptions collector;  ///< selection.count ends the trace after that many ops.
   std::optional<std::chrono::duration<double>> duration;
   /// A pattern: the trace ends once an op with a matching name was called. Empty: no such
   /// condition.
   std::string until_op;
   /// Maximum time until the interpreter can be interrupted.
   std::chrono::milliseconds timeout = std::chrono::seconds(10);
-  bool tensors = false;  ///< The trace contains the log of tensors.
   /// Returns the functions whose returned values are recorded, for a folder with torch. Null: none.
   std::function<KnownResults(const std::filesystem::path&)> results;
-  std::uint32_t returns_per_site = 0;         ///< As in ProgramRequest.
-  std::uint64_t target_bytes = kTargetBytes;  ///< Bytes that tracing may take in the process.
 };
 
 /// Progress while the process is traced.

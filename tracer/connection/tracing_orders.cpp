@@ -88,15 +88,15 @@ void TracingOrders::describe(TraceMeta& meta) const {
   meta.probes.mode = name_of(probes_);
 }
 
-Json TracingOrders::record() const {
+Json TracingOrders::record(const RecordingRequest& request) const {
   Json plans = Json::array();
   for (const std::filesystem::path& plan : plans_) plans.push_back(plan.string());
   Json order = {{key::kOrder, protocol::order::kRecord},
                 {key::kAgent, (library_folder() / "liboptrace_agent.so").string()},
                 {key::kUseJumps, probes_ == ProbeMode::jump},
-                {key::kReturnsPerSite, returns_per_site_},
+                {key::kReturnsPerSite, request.returns_per_site},
                 {key::kPlans, std::move(plans)}};
-  order[protocol::key::kTensors] = log_bytes_;
+  order[key::kTensors] = request.tensors ? log_bytes(request.target_bytes) : std::uint64_t{0};
   agents_.add_to(order);
   return order;
 }

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gpu/build/dry_run.h"
+#include "tracer/collect/collector.h"
 #include "tracer/connection/program_socket.h"
 #include "tracer/connection/target_agents.h"
 #include "tracer/probes/probe_mode.h"
@@ -24,6 +25,16 @@ inline constexpr std::chrono::milliseconds kAnswerLimit = std::chrono::seconds(6
 
 /// The default number of bytes that tracing may take in a process.
 constexpr std::uint64_t kTargetBytes = 64ULL << 20;
+
+/// What to record of a process, and how much memory that may take.
+struct RecordingRequest {
+  CollectorOptions collector;
+  bool tensors = false;  ///< The trace contains the log of tensors.
+  /// The number of values to record for each place that calls a function whose returned values are
+  /// recorded; 0: all.
+  std::uint32_t returns_per_site = 0;
+  std::uint64_t target_bytes = kTargetBytes;  ///< Bytes that tracing may take in the process.
+};
 
 /// The number of bytes of the log of tensors, if one is kept. All op records together have 64
 /// MiB (op_record_store.cpp).
@@ -55,9 +66,6 @@ class TracingOrders {
   TracingOrders(ProbeSession& session, ProbeMode probes, const DryRun* dry_run,
                 const std::filesystem::path& root = {}, std::string builds_nothing = {});
 
-  /// The recording contains the log of tensors, of at most `bytes`.
-  void keep_tensors(std::uint64_t bytes) { log_bytes_ = bytes; }
-
   /// Returns the agents for a torch, those for devices on request.
   using FindAgents =
       std::function<TargetAgents(const std::filesystem::path& torch_folder, bool devices)>;
@@ -75,9 +83,6 @@ class TracingOrders {
   /// Leaves the plans, which a process has placed, out of later orders.
   void clear_plans() { plans_.clear(); }
 
-  /// Limits the number of values that are recorded for each place that calls a function; 0: all.
-  void limit_returns(std::uint32_t per_site) { returns_per_site_ = per_site; }
-
   /// Returns the trace's meta, made from the process's message "imported". `call` is the program
   /// that ran. Throws Error(failed).
   TraceMeta meta(nlohmann::json imported, const std::string& call) const;
@@ -85,9 +90,9 @@ class TracingOrders {
   /// Adds to the meta of a trace how it was recorded.
   void describe(TraceMeta& meta) const;
 
-  /// Returns the order to place everything. The region for the recording must be sent with it, as
-  /// the first descriptor.
-  nlohmann::json record() const;
+  /// Returns the order to place everything and record what `request` asks for. The region for the
+  /// recording must be sent with it, as the first descriptor.
+  nlohmann::json record(const RecordingRequest& request) const;
 
   /// The plans and the agent that the order refers to.
   std::vector<std::filesystem::path> files() const;
@@ -98,8 +103,6 @@ class TracingOrders {
   const DryRun* const dry_run_;
   const std::string builds_nothing_;
   bool cuda_ = false;
-  std::uint32_t returns_per_site_ = 0;
-  std::uint64_t log_bytes_ = 0;
   std::vector<std::filesystem::path> plans_;
   TargetAgents agents_;
 };

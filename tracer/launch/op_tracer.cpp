@@ -46,9 +46,9 @@ namespace message = protocol::message;
 using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kTargetDescriptor = 3;           // The socket's descriptor number in the target.
-constexpr std::size_t kKeptOutput = 64 << 10;  // Bytes of the target's own output.
-constexpr std::uint64_t kLogBytes = 16ULL << 20;  // Of tensors, in the target.
+constexpr int kTargetDescriptor = 3;                // The socket's descriptor number in the target.
+constexpr std::size_t kKeptOutput = 64 << 10;       // Bytes of the target's own output.
+constexpr std::uint64_t kCallBytes = 128ULL << 20;  // An eighth is for the log of tensors.
 // Address space of a recording; only what is written to takes memory. Most calls fill a small part
 // of it, so nothing reads while they run.
 constexpr std::uint64_t kRegionBytes = 256ULL << 20;
@@ -312,9 +312,7 @@ TorchProcess torch_of(const LaunchRequest& request, const Json& python) {
 
 struct OpTracer::State {
   State(const LaunchRequest& asked, const LaunchProgress& told)
-      : request(asked), progress(told), target(asked), session(scratch.path(), asked.results) {
-    if (request.tensors) orders.keep_tensors(kLogBytes);
-  }
+      : request(asked), progress(told), target(asked), session(scratch.path(), asked.results) {}
 
   /// Receives the answer to an order. Without a valid answer, the target can't be used any more.
   Json receive(const std::string& kind, const std::string& doing, Collector* collector = nullptr) {
@@ -346,6 +344,10 @@ struct OpTracer::State {
   const PrivateFolder scratch;
   Target target;
   ProbeSession session;
+  const RecordingRequest recorded{
+      .collector = {.selection = {}, .timeline = true, .single_call = true},
+      .tensors = request.tensors,
+      .target_bytes = kCallBytes};
   TracingOrders orders{session, request.probes, dry_run()};
   TorchProcess torch;
   bool planned = false;
@@ -400,7 +402,7 @@ std::size_t OpTracer::prepare(const OpCall& call) {
   if (!loads_agents) state_->target.send(prepare);
   if (!state_->planned) state_->plan();
   if (loads_agents) {
-    Json load = state_->orders.record();
+    Json load = state_->orders.record(state_->recorded);
     load[key::kOrder] = order::kLoad;
     state_->target.send(load);
     state_->target.send(prepare);
@@ -421,14 +423,13 @@ std::size_t OpTracer::prepare(const OpCall& call) {
 Trace OpTracer::trace(std::size_t call) {
   state_->progress("recording");
   const Descriptor region = sealed_region(kRegionBytes);
-  Json record = state_->orders.record();
+  Json record = state_->orders.record(state_->recorded);
   record[key::kCall] = call;
   state_->orders.clear_plans();
   state_->target.send(record, {&region, 1});
   constexpr const char* kDoing = "recording the call";
   state_->receive(message::kRecording, kDoing);
-  Collector collector(region.get(), state_->session,
-                      {.selection = {}, .timeline = true, .single_call = true});
+  Collector collector(region.get(), state_->session, state_->recorded.collector);
   state_->receive(message::kRecorded, kDoing, &collector);
   InterruptGuard::throw_if_interrupted();
   collector.finish();

@@ -161,15 +161,15 @@ bool ProcessFamily::start_recording(ProgramConnection& connection, const Process
     connection.send({{key::kOrder, order::kWatch}});
     return true;
   }
-  if (request_.tensors) orders_.keep_tensors(log_bytes(request_.target_bytes));
   const Descriptor region = sealed_region(region_bytes(request_.target_bytes));
   if (first && !prepare(connection, hello)) return false;
   waits_ = first && request_.window && request_.window->first > 1;
   if (waits_) return false;  // The process connects again when its window begins.
   if (meta_) process.meta = *meta_;
   // A forked process has the probes of its parent, unless the parent's are to be removed.
-  connection.send(first || request_.window ? orders_.record() : Json{{key::kOrder, order::kRecord}},
-                  {&region, 1});
+  connection.send(
+      first || request_.window ? orders_.record(request_) : Json{{key::kOrder, order::kRecord}},
+      {&region, 1});
   // Others, which record already, must not wait for a process that is stopped.
   if (first) wait_for_message(connection);
   receive_recording(connection, process.meta);
@@ -204,7 +204,6 @@ bool ProcessFamily::prepare(ProgramConnection& connection, const ProcessMessage&
     return false;
   }
   if (failure) std::rethrow_exception(failure);
-  orders_.limit_returns(request_.returns_per_site);
   meta_ = orders_.meta(std::move(imported), command_line(request_));
   return true;
 }

@@ -27,25 +27,20 @@ struct StepWindow {
   std::uint64_t count = 0;  ///< 0: all.
 };
 
-/// A whole program to run under the tracer.
-struct ProgramRequest {
+/// A whole program to run under the tracer. What is recorded is the same for each process.
+struct ProgramRequest : RecordingRequest {
   std::filesystem::path python;
   /// Python's arguments: SCRIPT, or -m MODULE, or -c CODE, and the rest.
   std::vector<std::string> arguments;
   bool children = false;  ///< Also trace the processes that it starts.
   /// Places no probes: the traces have only what torch.compile compiled.
   bool only_compilations = false;
-  bool tensors = false;          ///< The traces contain the log of tensors.
   bool output_to_error = false;  ///< The program's standard output is our standard error.
   ProbeMode probes = ProbeMode::jump;
   KnownResults results;  ///< The functions whose returned values are recorded.
-  /// The number of values to record for each place that calls such a function; 0: all.
-  std::uint32_t returns_per_site = 0;
   /// Each process records these of its steps, and has no probes before and afterwards.
   std::optional<StepWindow> window;
-  std::optional<DryRun> dry_run;              ///< The program sees an emulated GPU.
-  CollectorOptions collector;                 ///< For each process.
-  std::uint64_t target_bytes = kTargetBytes;  ///< Bytes that tracing may take in each process.
+  std::optional<DryRun> dry_run;  ///< The program sees an emulated GPU.
 };
 
 /// The result for one process that imported torch.
