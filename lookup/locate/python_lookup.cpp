@@ -1,6 +1,7 @@
 #include "lookup/locate/python_lookup.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <string_view>
 #include <tuple>
@@ -11,6 +12,17 @@ namespace optrace {
 namespace {
 
 constexpr std::size_t kMaxAliasDepth = 16;
+
+// Names that exist only when PyTorch runs: those of a module that forwards them, and of a method
+// that is assigned.
+struct MadeName {
+  std::string_view start, stands_for;
+};
+constexpr auto kMadeNames = std::to_array<MadeName>({
+    {"torch._VF.", "torch."},
+    {"torch.nn.modules.module.Module.__call__",
+     "torch.nn.modules.module.Module._wrapped_call_impl"},
+});
 
 LocatedKind kind_of(PythonKind kind) {
   switch (kind) {
@@ -100,6 +112,9 @@ std::optional<PythonName> PythonLookup::find_name(const std::string& name,
     if (known->kind != PythonKind::alias) return known;
     return known->target == name ? std::nullopt : find_name(std::string(known->target), depth + 1);
   }
+  for (const MadeName& made : kMadeNames)
+    if (name.starts_with(made.start))
+      return find_name(std::string(made.stands_for) + name.substr(made.start.size()), depth + 1);
   const std::size_t dot = start_of_attribute(name);
   if (dot == std::string::npos || dot == 0) return std::nullopt;
   const auto owner = find_name(name.substr(0, dot), depth + 1);
