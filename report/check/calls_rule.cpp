@@ -4,8 +4,11 @@
 #include <string>
 #include <string_view>
 
+#include <fmt/core.h>
+
 #include "present/readable_numbers.h"
 #include "report/check/certainty.h"
+#include "report/check/recorded_calls.h"
 #include "report/check/rule_functions.h"
 
 namespace optrace {
@@ -64,19 +67,33 @@ class CallsCounter final : public RuleCounter {
 
   void visit(const PathToFrame& path) override {
     const Frame& frame = path.frame();
-    const bool named = meaning_.names(frame, path.python_function);
-    walked_ = walked_ || (named && frame.detail->calls_at_least);
-    occurrences().add(path, named ? frame.calls : calls_inside(meaning_, frame));
+    if (meaning_.names(frame, path.python_function)) {
+      if (frame.detail->calls_at_least) counted_as_ = Knowledge::walked;
+      if (frame.layer == Layer::python || frame.layer == Layer::compiler) {
+        in_python_ += frame.calls;
+        occurrences().add_path(path.frames);
+        occurrences().add_place(path, frame.calls);
+      } else {
+        occurrences().add(path, frame.calls);
+      }
+    } else {
+      occurrences().add(path, calls_inside(meaning_, frame));
+    }
   }
 
   Verdict judge() const override {
-    const Certainty certainty = certainty_of(rule_, meaning_, found(), walked_, context_);
-    Verdict verdict{.holds = holds(found(), rule_.relation, rule_.bound),
-                    .undecidable = certainty.why_undecided(rule_, found())};
-    if (found() != 0)
-      verdict.found = "called " + counted(found(), "time");
+    const std::uint64_t calls = found();
+    const Certainty certainty = certainty_of(rule_, meaning_, calls, counted_as(), context_);
+    Verdict verdict{.holds = holds(calls, rule_.relation, rule_.bound),
+                    .undecidable = certainty.why_undecided(rule_, calls)};
+    if (calls != 0)
+      verdict.found = "called " + counted(calls, "time");
     else if (!verdict.undecidable)
       verdict.found = "never called";
+    if (!context_.options().all && recorded_.unshown_ops != 0 && !verdict.undecidable)
+      verdict.found += fmt::format(
+          ", besides {} by imports of torch's modules or compilations (--all counts them)",
+          counted(recorded_.unshown_ops, "call"));
     return verdict;
   }
 
@@ -94,14 +111,25 @@ class CallsCounter final : public RuleCounter {
   }
 
  private:
-  /// Reports leave out calls below which they show nothing.
-  std::uint64_t found() const { return std::max(occurrences().count(), recorded_); }
+  /// Reports leave out calls below which they show nothing, and count resumptions of generators.
+  std::uint64_t found() const {
+    return std::max(occurrences().count(), recorded_.native) +
+           (context_.names().counts_python() ? recorded_.python
+                                             : std::max(in_python_, recorded_.python)) +
+           (context_.options().all ? recorded_.unshown_ops : 0);
+  }
+
+  Knowledge counted_as() const {
+    const bool some_led = in_python_ != 0 && !context_.names().counts_python();
+    return some_led || (recorded_.other_methods && found() == 0) ? Knowledge::led : counted_as_;
+  }
 
   const Rule& rule_;
   const CheckContext& context_;
   NameMeaning meaning_;
-  std::uint64_t recorded_;  // Calls in the traces.
-  bool walked_ = false;     // Some are of a function without a probe.
+  RecordedCalls recorded_;
+  std::uint64_t in_python_ = 0;  // Calls in frames of Python functions.
+  Knowledge counted_as_ = Knowledge::recorded;
 };
 
 /// Parses a sentence with `at` words before the pattern, which may contain spaces.

@@ -43,18 +43,21 @@ Undecidable may_be_more(const std::string& pattern, std::string_view why) {
           .remedy = fmt::format("{}{}", kNameAnother, kAcceptAsItIs)};
 }
 
-Certainty of_found(const Rule& rule, Knowledge known, bool walked) {
-  if (walked || known == Knowledge::walked)
-    return {Sureness::at_least,
-            may_be_more(rule.pattern,
-                        "it has no probe, and is counted only where it was found on "
-                        "the stack of a function that it calls")};
-  if (known == Knowledge::inlined)
-    return {Sureness::at_least,
-            may_be_more(rule.pattern,
-                        "it is a function of a header, and is counted only where the "
-                        "compiler did not put it into its caller")};
-  return {};
+/// Returns why calls of a name of which this is known may be missing; empty if none are.
+std::string_view why_more(Knowledge known) {
+  switch (known) {
+    case Knowledge::walked:
+      return "it has no probe, and is counted only where it was found on the stack of a function "
+             "that it calls";
+    case Knowledge::inlined:
+      return "it is a function of a header, and is counted only where the compiler did not put it "
+             "into its caller";
+    case Knowledge::led:
+      return "a report, and a trace of an older optrace, have only those calls of Python functions "
+             "that lead to something recorded";
+    default:
+      return {};
+  }
 }
 
 }  // namespace
@@ -67,7 +70,7 @@ std::optional<Undecidable> Certainty::why_undecided(const Rule& rule, std::uint6
 }
 
 Certainty certainty_of(const Rule& rule, const NameMeaning& meaning, std::uint64_t found,
-                       bool walked, const CheckContext& context) {
+                       Knowledge counted_as, const CheckContext& context) {
   if (context.options().allow_unknown) return {};
   const KnownNames& names = context.names();
   const Knowledge known = names.knowledge_of(meaning);
@@ -91,7 +94,16 @@ Certainty certainty_of(const Rule& rule, const NameMeaning& meaning, std::uint64
         {.why = fmt::format("a report omits {} where it leads to no frame that the report shows",
                             rule.pattern),
          .remedy = "Check the trace itself (--trace FILE), which has all calls."}};
-  return of_found(rule, known, walked);
+  if (found == 0 && names.hides_calls(rule.pattern))
+    return {
+        Sureness::not_observable,
+        {.why = fmt::format("{} is a class without a constructor and a forward() of its own, and "
+                            "what it inherits is recorded by the name of the other class",
+                            rule.pattern),
+         .remedy = fmt::format("Name the class that defines them.{}", kAcceptAsItIs)}};
+  const std::string_view why = why_more(counted_as == Knowledge::recorded ? known : counted_as);
+  if (why.empty()) return {};
+  return {Sureness::at_least, may_be_more(rule.pattern, why)};
 }
 
 Undecidable without_op_records(std::string why) {

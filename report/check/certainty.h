@@ -26,10 +26,10 @@ struct Certainty {
   std::optional<Undecidable> why_undecided(const Rule& rule, std::uint64_t found) const;
 };
 
-/// `meaning` is the meaning of the rule's pattern; `found` calls were counted, all of them of
-/// functions that have probes unless `walked`. With --allow-unknown, names are taken as they are.
+/// `meaning` is the meaning of the rule's pattern. `found` calls were counted, and `counted_as`
+/// says how those are that are known least. With --allow-unknown, names are taken as they are.
 Certainty certainty_of(const Rule& rule, const NameMeaning& meaning, std::uint64_t found,
-                       bool walked, const CheckContext& context);
+                       Knowledge counted_as, const CheckContext& context);
 
 // The reasons for which several kinds of rules can't be decided.
 

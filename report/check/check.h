@@ -47,6 +47,7 @@ struct CheckResult {
 
 struct CheckOptions {
   bool allow_unknown = false;  ///< Treat an unknown name as a name that was not called.
+  bool all = false;            ///< Count ops that imports of torch's modules and compilations call.
 };
 
 /// Checks a report against rules and returns the results in their order. A report without frames

@@ -25,6 +25,7 @@
 #include "pytorch/source/cpu_capability.h"
 #include "pytorch/symbols/symbol_key.h"
 #include "pytorch/symbols/symbol_name.h"
+#include "report/check/recorded_calls.h"
 #include "report/model/op_call.h"
 
 namespace optrace {
@@ -112,59 +113,29 @@ bool names_fortran(std::string_view pattern, std::string_view function) {
   return !wanted.empty() && matches_glob(fortran_name(function), wanted);
 }
 
-/// Counts a trace's calls of a name, shown in a report or not.
-class RecordedCalls {
- public:
-  RecordedCalls(const Trace& trace, const NameMeaning& meaning) : trace_(trace), meaning_(meaning) {
-    for (const TraceFunction& function : trace.functions) {
-      const std::string name = qualified_name(function.symbol);
-      functions_.push_back(!function.symbol.empty() && meaning.names(name));
-      bindings_.push_back(meaning.names_binding(function.symbol, function.source_file));
+/// Returns true if this function is the body of a class that has none of the methods by which
+/// classes are called, or if its source can't be read.
+bool is_class_without_calls(const PythonFunction& function) {
+  std::ifstream source(function.file);
+  std::string line;
+  for (std::uint32_t i = 1; i < function.first_line && source; ++i) std::getline(source, line);
+  std::optional<std::size_t> around;  // Indentation of the class.
+  while (std::getline(source, line)) {
+    const std::size_t indent = line.find_first_not_of(" \t");
+    if (indent == std::string::npos) continue;
+    const std::string_view code = std::string_view(line).substr(indent);
+    if (around) {
+      if (indent <= *around) return true;
+      for (const std::string_view method : kCalledMethods)
+        if (code.starts_with(fmt::format("def {}(", method))) return false;
+    } else if (code.starts_with("class ")) {
+      around = indent;
+    } else if (code.starts_with("def ") || code.starts_with("async def ")) {
+      return false;
     }
-    for (const PythonFunction& function : trace.python_functions)
-      python_.push_back(meaning.names(function.name));
   }
-
-  std::uint64_t count() const {
-    std::uint64_t calls = 0;
-    for (const TracePath& path : trace_.paths)
-      if (is_named(path)) calls += path.calls;
-    return calls;
-  }
-
- private:
-  bool is_named(const TracePath& path) const {
-    if (path.kind == PathKind::python && path.what != kNone)
-      return python_.at(path.what) ||
-             meaning_.names_method(trace_.python_functions[path.what].name, python_above(path));
-    if (path.kind != PathKind::function) return false;
-    if (path.builtin != kNone && python_.at(path.builtin)) return true;
-    if (path.what == kNone) return false;
-    const std::uint32_t builtin = builtin_of(path);
-    if (builtin == kNone) return functions_[path.what] || bindings_[path.what];
-    // The name used by Python takes precedence; its calls were counted above if it is meant.
-    return functions_[path.what] && !python_.at(builtin);
-  }
-
-  /// Returns the name by which Python called a function: its own, or that of a caller without a
-  /// symbol.
-  std::uint32_t builtin_of(const TracePath& path) const {
-    if (path.builtin != kNone || path.parent == kNone) return path.builtin;
-    const TracePath& above = trace_.paths[path.parent];
-    return above.kind == PathKind::function && above.what == kNone ? above.builtin : kNone;
-  }
-
-  std::string_view python_above(const TracePath& path) const {
-    for (std::uint32_t above = path.parent; above != kNone; above = trace_.paths[above].parent)
-      if (trace_.paths[above].kind == PathKind::python && trace_.paths[above].what != kNone)
-        return trace_.python_functions.at(trace_.paths[above].what).name;
-    return {};
-  }
-
-  const Trace& trace_;
-  const NameMeaning& meaning_;
-  std::vector<bool> functions_, bindings_, python_;
-};
+  return true;
+}
 
 /// Returns the library whose functions start like the pattern, up to its first `*`.
 std::string_view library_of(std::string_view pattern) {
@@ -258,6 +229,7 @@ NameMeaning KnownNames::meaning_of(std::string_view pattern) const {
   if (index_ != nullptr && !scoped &&
       (is_path(pattern) || knowledge_of_pattern(pattern) == Knowledge::none))
     add_python_names(pattern, meaning);
+  if (meaning.classes.empty() && is_class_of_trace(pattern)) meaning.classes.emplace_back(pattern);
   if (is_path(pattern) || knowledge_of(meaning) != Knowledge::none) return meaning;
   // The scopes of a C++ function may be left out.
   std::string scopes_left_out = fmt::format("*::{}", pattern);
@@ -385,7 +357,8 @@ bool KnownNames::any_matches(std::string_view pattern) const {
 
 Knowledge KnownNames::knowledge_of(const NameMeaning& meaning) const {
   if (!meaning.why_untold.empty()) return Knowledge::unrecorded;
-  Knowledge best = meaning.classes.empty() ? Knowledge::none : Knowledge::recorded;
+  const Knowledge python = counts_python() ? Knowledge::recorded : Knowledge::led;
+  Knowledge best = meaning.classes.empty() ? Knowledge::none : python;
   for (const std::string& pattern : meaning.patterns)
     best = std::max(best, knowledge_of_pattern(pattern));
   return best;
@@ -420,14 +393,16 @@ Knowledge KnownNames::knowledge_of_ops(std::string_view pattern) const {
 }
 
 Knowledge KnownNames::knowledge_of_python(std::string_view pattern) const {
+  const Knowledge function_is = counts_python() ? Knowledge::recorded : Knowledge::led;
   for (const Trace& trace : traces_)
     for (const PythonFunction& function : trace.python_functions)
-      if (matches_glob(function.name, pattern)) return Knowledge::recorded;
+      if (matches_glob(function.name, pattern))
+        return function.file.empty() ? Knowledge::recorded : function_is;
   Knowledge best = Knowledge::none;
   if (index_ == nullptr) return best;
   for (const PythonName& name : python_names()) {
     if (!matches_glob(name.name, pattern)) continue;
-    if (name.kind == PythonKind::function) return Knowledge::recorded;
+    if (name.kind == PythonKind::function) return function_is;
     // Functions bound in C++ are recorded through their binding, if that has a probe.
     const bool seen = name.kind == PythonKind::builtin && is_probed(name.target);
     best = std::max(best, !seen                      ? Knowledge::unrecorded
@@ -516,10 +491,37 @@ bool KnownNames::names_device_kernel(std::string_view pattern,
   return found;
 }
 
-std::uint64_t KnownNames::recorded_calls(const NameMeaning& meaning) const {
-  std::uint64_t calls = 0;
-  for (const Trace& trace : traces_) calls += RecordedCalls(trace, meaning).count();
+RecordedCalls KnownNames::recorded_calls(const NameMeaning& meaning) const {
+  RecordedCalls calls;
+  for (const Trace& trace : traces_) add_recorded_calls(trace, meaning, calls);
   return calls;
+}
+
+bool KnownNames::counts_python() const {
+  return !traces_.empty() && std::ranges::all_of(traces_, [](const Trace& trace) {
+    return optrace::counts_python(trace);
+  });
+}
+
+bool KnownNames::is_class_of_trace(std::string_view name) const {
+  const auto is_called_by = [&](const PythonFunction& function) {
+    const std::string_view method = std::string_view(function.name).substr(name.size() + 1);
+    return std::ranges::find(kCalledMethods, method) != kCalledMethods.end();
+  };
+  return std::ranges::any_of(traces_, [&](const Trace& trace) {
+    return std::ranges::any_of(trace.python_functions, [&](const PythonFunction& function) {
+      return is_member(function.name, name) && is_called_by(function);
+    });
+  });
+}
+
+bool KnownNames::hides_calls(std::string_view name) const {
+  if (!counts_python() || is_class_of_trace(name)) return false;
+  for (const Trace& trace : traces_)
+    for (const PythonFunction& function : trace.python_functions)
+      if (function.name == name && !function.file.empty() && is_class_without_calls(function))
+        return true;
+  return false;
 }
 
 std::vector<std::string> KnownNames::near(std::string_view wanted, std::size_t limit) const {

@@ -18,6 +18,7 @@
 namespace optrace {
 
 class Locator;
+struct RecordedCalls;
 
 /// The functions, ops and classes that a rule's name refers to.
 struct NameMeaning {
@@ -52,6 +53,7 @@ enum class Knowledge : std::uint8_t {
   unrecorded,  ///< The name is known, but traces don't record its calls.
   by_record,   ///< An op whose calls only op records show.
   walked,      ///< A function without a probe: counted where the stack was walked.
+  led,         ///< A Python function: counted where it led to something that is recorded.
   inlined,     ///< A function of a header: counted where it was not compiled into its caller.
   unshown,     ///< Its calls are in traces; reports leave them out unless everything is requested.
   recorded,    ///< Its calls are in traces and in reports.
@@ -80,8 +82,14 @@ class KnownNames {
   /// Returns how calls of a meaning can be found.
   Knowledge knowledge_of(const NameMeaning& meaning) const;
 
-  /// Counts its calls in the traces, including those that a report leaves out.
-  std::uint64_t recorded_calls(const NameMeaning& meaning) const;
+  RecordedCalls recorded_calls(const NameMeaning& meaning) const;
+
+  /// Returns true if each call of a Python function was counted, whatever it led to.
+  bool counts_python() const;
+
+  /// Returns true for a class of the program that inherits its constructor and its forward(), which
+  /// are recorded by the names of other classes.
+  bool hides_calls(std::string_view name) const;
 
   /// Returns true if the traces themselves are available, not only a report of them.
   bool has_traces() const { return !traces_.empty(); }
@@ -111,6 +119,7 @@ class KnownNames {
   Knowledge knowledge_of_indexed(const std::string& exact, const std::string& pattern,
                                  const std::vector<std::string_view>& words) const;
   Knowledge knowledge_of_symbol(std::string_view symbol) const;
+  bool is_class_of_trace(std::string_view name) const;
   bool is_in_header(std::string_view symbol) const;
   bool names_device_kernel(std::string_view pattern,
                            const std::vector<std::string_view>& words) const;

@@ -149,7 +149,7 @@ class UsesCounter final : public RuleCounter {
  private:
   std::optional<Undecidable> why_nothing_was_checked() const {
     if (context_.options().allow_unknown) return std::nullopt;
-    Certainty certainty = certainty_of(rule_, meaning_, 0, false, context_);
+    Certainty certainty = certainty_of(rule_, meaning_, 0, Knowledge::recorded, context_);
     if (certainty.sureness != Sureness::exact) return std::move(certainty.reason);
     if (!never_) return std::nullopt;
     return Undecidable{

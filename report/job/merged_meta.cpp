@@ -23,6 +23,10 @@ void unite(std::map<std::string, Value>& table, const std::map<std::string, Valu
 void MergedMeta::add(const Trace& trace, bool is_first, bool is_merged) {
   const TraceMeta& meta = trace.meta;
   unite(op_names_, meta.op_names);
+  python_counted_ = python_counted_ && meta.python_calls_beyond_paths;
+  if (meta.python_calls_beyond_paths)
+    for (const auto& [name, calls] : *meta.python_calls_beyond_paths)
+      python_calls_[name] += static_cast<std::uint64_t>(calls);  // Modulo 2^64.
   if (meta.dispatch_tables) unite(dispatch_tables_, *meta.dispatch_tables);
   if (meta.boxed_kernels) unite(boxed_kernels_, *meta.boxed_kernels);
   warnings_.insert(meta.warnings.begin(), meta.warnings.end());
@@ -46,6 +50,9 @@ TraceMeta MergedMeta::take() {
   meta.untraced_children = false;
   meta.exit_status.reset();
   meta.op_names = std::move(op_names_);
+  meta.python_calls_beyond_paths.reset();
+  if (python_counted_)
+    meta.python_calls_beyond_paths.emplace(python_calls_.begin(), python_calls_.end());
   meta.dispatch_tables.reset();
   if (!dispatch_tables_.empty()) meta.dispatch_tables = std::move(dispatch_tables_);
   meta.boxed_kernels.reset();

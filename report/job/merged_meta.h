@@ -22,6 +22,8 @@ class MergedMeta {
 
  private:
   TraceMeta first_;
+  bool python_counted_ = true;
+  std::map<std::string, std::uint64_t> python_calls_;
   std::map<std::string, std::string> op_names_, dispatch_tables_;
   std::map<std::string, std::vector<std::string>> boxed_kernels_;
   std::set<std::string> warnings_;

@@ -42,17 +42,19 @@ struct ProbeRange {
   std::uint32_t path_size;  // Length of the plan's path, which follows.
 };
 
-// Sorted by id, starting at 0. Entries are unique. The position table maps instructions to source
-// positions. It is a copy of the code object's table, whose format depends on the interpreter's
-// minor version (tracer/trace/python_positions.h).
+// Sorted by id, starting at 0. Entries are unique. `calls` grows while the function is called,
+// whether or not something is recorded in the call; entering a generator again is no call. The
+// position table maps instructions to source positions. It is a copy of the code object's table,
+// whose format depends on the interpreter's minor version (tracer/trace/python_positions.h).
 struct PythonFunction {
   std::uint32_t first_line;
   std::uint32_t name_size;
   std::uint32_t file_size;
   std::uint32_t table_size;
   std::uint32_t minor_version;
-  std::uint32_t reserved;
+  std::uint32_t calls;  // kUncounted for builtins, modules and the bodies of classes.
 };
+constexpr std::uint32_t kUncounted = 0xFFFFFFFF;
 
 // The stack of the thread that starts a recording.
 struct InitialStack {
@@ -185,7 +187,7 @@ static_assert(sizeof(SectionHeader) == 16 && sizeof(Event) == 32);
 // accessed atomically.
 
 constexpr char kRegionMagic[8] = {'O', 'P', 'T', 'R', 'E', 'G', '\0', '\0'};
-constexpr std::uint32_t kRegionVersion = 6;
+constexpr std::uint32_t kRegionVersion = 7;
 constexpr std::uint32_t kMaxPlanPathLength = 4096;
 constexpr std::uint32_t kNoPythonEvents = 0x80000000;
 
@@ -231,6 +233,8 @@ struct RegionHeader {
   // Agent: number of times that a thread's Python events had stopped because its profile function
   // was removed; kNoPythonEvents if the profile hook could not be used at all.
   std::uint32_t python_missing;
+  // Agent: number of times that Python has forked the process, and 1 from a call of exec on.
+  std::uint32_t forks, replaced;
   char plan_path[kMaxPlanPathLength];
 };
 

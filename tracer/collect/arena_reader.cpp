@@ -57,6 +57,7 @@ void ArenaReader::read(bool has_events) {
     read_section(kind, bytes);
     if (kind == recording::SectionKind::probes)
       ranges_.emplace_back(texts_.probes.size() - 1, arena_read_);
+    if (kind == recording::SectionKind::python_function) python_functions_.push_back(arena_read_);
     arena_read_ += sizeof(recording::SectionHeader) + (size + 7) / 8 * 8;
   }
   // A plan's section precedes its module's.
@@ -164,6 +165,18 @@ ArenaReader::ProbeCounts ArenaReader::probe_counts() const {
     counts.failed += count - placed;
   }
   return counts;
+}
+
+std::vector<std::uint32_t> ArenaReader::python_calls() const {
+  std::vector<std::uint32_t> calls;
+  calls.reserve(python_functions_.size());
+  for (const std::uint64_t at : python_functions_) {
+    recording::PythonFunction function{};
+    std::memcpy(&function, region_.arena().data() + at + sizeof(recording::SectionHeader),
+                sizeof function);
+    calls.push_back(function.calls);
+  }
+  return calls;
 }
 
 }  // namespace optrace

@@ -49,6 +49,9 @@ class ArenaReader {
   };
   ProbeCounts probe_counts() const;
 
+  /// Returns how often each Python function was called; recording::kUncounted if that is unknown.
+  std::vector<std::uint32_t> python_calls() const;
+
   RecordedTexts& texts() { return texts_; }
   const RecordedTexts& texts() const { return texts_; }
   FunctionTable& table() { return table_; }
@@ -66,6 +69,7 @@ class ArenaReader {
   std::uint64_t arena_read_ = 0;
   // Index into texts_.probes, and offset of the section.
   std::vector<std::pair<std::size_t, std::uint64_t>> ranges_;
+  std::vector<std::uint64_t> python_functions_;  // Offsets of their sections.
   std::size_t probes_added_ = 0;
   std::map<std::uint32_t, std::vector<recording::InitialFrame>> initial_stacks_;  // By gettid.
   std::vector<std::filesystem::path> plans_to_place_;

@@ -139,6 +139,8 @@ void Collector::State::describe_recording(TraceMeta& meta) const {
 void Collector::State::describe_shortfalls(TraceMeta& meta) const {
   for (const std::string& warning : session.warnings()) meta.warnings.push_back(warning);
   if (converter.lacks_positions()) meta.warnings.push_back(positions_warning());
+  meta.untraced_children = load_shared(region.header().forks) != 0;
+  if (load_shared(region.header().replaced) != 0) meta.shortfalls["program_replaced"] = 1;
   add_missing_python(meta, load_shared(region.header().python_missing));
   const std::uint64_t untied = counter.untied_activities();
   if (std::string warning = untied_activities_warning(untied); !warning.empty())
@@ -233,6 +235,7 @@ Trace Collector::take(TraceMeta meta) {
   state.describe_recording(meta);
   state.describe_shortfalls(meta);
   trace.meta = std::move(meta);
+  add_python_calls(trace, state.arena.python_calls());
   return trace;
 }
 

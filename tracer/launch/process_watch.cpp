@@ -4,10 +4,13 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <thread>
+#include <utility>
 
 #include <fmt/core.h>
 #include <poll.h>
@@ -30,6 +33,44 @@ bool ProcessWatch::ends_within(std::chrono::milliseconds limit) const {
   for (const auto end = Clock::now() + limit; !ended(); std::this_thread::sleep_for(kWatchPause))
     if (Clock::now() >= end) return false;
   return true;
+}
+
+namespace {
+
+/// Returns true for a process that has a library of torch in its memory, but for Inductor's
+/// processes that compile kernels.
+bool uses_torch(pid_t process) {
+  std::ifstream command(fmt::format("/proc/{}/cmdline", process));
+  for (std::string word; std::getline(command, word, '\0');)
+    if (word.find("_inductor") != std::string::npos) return false;
+  std::ifstream maps(fmt::format("/proc/{}/maps", process));
+  for (std::string line; std::getline(maps, line);)
+    if (line.find("/libtorch_cpu.so") != std::string::npos) return true;
+  return false;
+}
+
+}  // namespace
+
+void ChildrenWatch::look() {
+  if (used_torch_) return;
+  had_torch_ = std::exchange(have_torch_, {});
+  look_below(process_);
+}
+
+void ChildrenWatch::look_below(pid_t process) {
+  std::error_code ended;
+  using Tasks = std::filesystem::directory_iterator;
+  for (Tasks task(fmt::format("/proc/{}/task", process), ended); !ended && task != Tasks();
+       task.increment(ended)) {
+    std::ifstream children(task->path() / "children");
+    for (pid_t child = 0; children >> child;) {
+      if (uses_torch(child)) {
+        used_torch_ = used_torch_ || had_torch_.contains(child);
+        have_torch_.insert(child);
+      }
+      look_below(child);
+    }
+  }
 }
 
 // The process's statistics include the page faults of the children that it has waited for (cminflt,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <set>
 
 #include <sys/types.h>
 
@@ -28,6 +29,24 @@ class ProcessWatch {
  private:
   pid_t process_;
   Descriptor end_;
+};
+
+/// Looks for processes that another one has started, they or those below them, and that use torch.
+/// One that uses it for less than the time between two looks is not noticed: a program needs longer
+/// to import it. A copy that a fork makes counts only if it stays.
+class ChildrenWatch {
+ public:
+  explicit ChildrenWatch(pid_t process) : process_(process) {}
+
+  void look();
+  bool used_torch() const { return used_torch_; }
+
+ private:
+  void look_below(pid_t process);
+
+  pid_t process_;
+  bool used_torch_ = false;
+  std::set<pid_t> had_torch_, have_torch_;  // At the last look, and at this one.
 };
 
 /// Returns true if a process that has ended, but has not been waited for, has waited for others.

@@ -103,6 +103,7 @@ ProgramResult run_program(const ProgramRequest& request,
   TracedProgram program(request, agents, std::move(listener), child.id());
   ProgramResult result;
   Clock::time_point shown = Clock::now();
+  ChildrenWatch children(child.id());
   while (!watch.ended()) {
     std::vector<pollfd> watched;
     program.add_descriptors(watched);
@@ -110,6 +111,7 @@ ProgramResult run_program(const ProgramRequest& request,
     const int slice = watch.descriptor() < 0 ? 10 : 200;  // Milliseconds.
     ::poll(watched.data(), watched.size(), slice);
     program.listen();
+    children.look();
     if (const int signal = SignalForwarder::take_end_request(); signal != 0) {
       result.end_request = signal;
       program.stop_building();
@@ -123,6 +125,7 @@ ProgramResult run_program(const ProgramRequest& request,
   if (const int signal = SignalForwarder::take_end_request(); signal != 0)
     result.end_request = signal;
   result.had_children = waited_for_children(child.id());
+  result.children_used_torch = children.used_torch();
   result.wait_status = child.wait();
   program.listen();  // Connections of the last moment.
   program.finish(result);

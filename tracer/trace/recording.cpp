@@ -145,6 +145,26 @@ std::string positions_warning() {
          "have a layout that differs from those of CPython 3.9 to 3.14.";
 }
 
+void add_python_calls(Trace& trace, const std::vector<std::uint32_t>& counted) {
+  if (counted.empty()) return;
+  std::vector<std::int64_t> beyond(counted.begin(), counted.end());
+  for (const TracePath& path : trace.paths)
+    if (path.kind == PathKind::python && path.what < beyond.size())
+      beyond[path.what] -= static_cast<std::int64_t>(path.calls);
+  std::map<std::string, std::int64_t> by_name;
+  for (std::size_t i = 0; i < counted.size(); ++i) {
+    const PythonFunction& function = trace.python_functions[i];
+    const bool uncounted = counted[i] == recording::kUncounted;
+    if (uncounted) beyond[i] -= counted[i];
+    // A module is no function and has a name like `<module>`; the body of a class has the name of
+    // the class, but is no call of it.
+    if (function.file.empty() || (uncounted && function.name.ends_with('>'))) continue;
+    by_name[function.name] += beyond[i];
+  }
+  std::erase_if(by_name, [](const auto& one) { return one.second == 0; });
+  trace.meta.python_calls_beyond_paths = std::move(by_name);
+}
+
 void add_missing_python(TraceMeta& meta, std::uint32_t missing) {
   if (missing == 0) return;
   const std::uint32_t times = missing & ~recording::kNoPythonEvents;

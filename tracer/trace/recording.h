@@ -77,6 +77,9 @@ bool lacks_position(const recording::Event& raw);
 /// The trace's warning if an event lacks its position.
 std::string positions_warning();
 
+/// Sets TraceMeta::python_calls_beyond_paths from how often the agent counted each Python function.
+void add_python_calls(Trace& trace, const std::vector<std::uint32_t>& counted);
+
 /// Adds the agent's report of missing Python events (RegionHeader::python_missing) to a trace's
 /// meta, which is an object with an array of warnings.
 void add_missing_python(TraceMeta& meta, std::uint32_t missing);

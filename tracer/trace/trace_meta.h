@@ -79,6 +79,9 @@ struct TraceMeta : RecordedCall {
   /// Counts of what the trace lacks, by the kinds in report/model/shortfalls.cpp.
   std::map<std::string, std::uint64_t> shortfalls;
 
+  /// By Python function: its calls less those of its paths. Paths lack calls that led to nothing,
+  /// and have each resumption of a generator. Nothing if calls were not counted.
+  std::optional<std::map<std::string, std::int64_t>> python_calls_beyond_paths;
   std::map<std::string, std::string> op_names;  ///< From those in at::_ops to the dispatcher's.
   std::optional<std::map<std::string, std::string>> dispatch_tables;  ///< By op.
   std::optional<std::map<std::string, std::vector<std::string>>> boxed_kernels;

@@ -145,6 +145,12 @@ TraceMeta trace_meta_of(const Json& json) {
 }
 
 void read_tables(const Json& json, TraceMeta& meta) {
+  if (const Json& calls = value_at(json, "python_calls_beyond_paths"); calls.is_object()) {
+    meta.python_calls_beyond_paths.emplace();
+    for (const auto& [name, beyond] : calls.items())
+      if (beyond.is_number_integer())
+        meta.python_calls_beyond_paths->emplace(name, beyond.get<std::int64_t>());
+  }
   if (const Json& tables = value_at(json, "dispatch_tables"); tables.is_object())
     meta.dispatch_tables = texts_by_name(tables);
   if (const Json& boxed = value_at(json, "boxed_kernels"); boxed.is_object()) {
@@ -153,9 +159,9 @@ void read_tables(const Json& json, TraceMeta& meta) {
       meta.boxed_kernels->emplace(op, texts_at(boxed, op.c_str()));
   }
   read_texts(json, kCompiled, meta);
-  constexpr const char* kTritonKernels = "triton_kernels";
-  if (const auto missing = number_at(object_at(json, "shortfalls"), kTritonKernels))
-    meta.shortfalls[kTritonKernels] += *missing;
+  for (const char* const kind : {"triton_kernels", "finalized_later"})
+    if (const std::uint64_t missing = count_at(object_at(json, "shortfalls"), kind); missing != 0)
+      meta.shortfalls[kind] += missing;
 }
 
 Json to_json(const TraceMeta& meta) {
@@ -171,6 +177,7 @@ Json to_json(const TraceMeta& meta) {
   const bool merged = !meta.merged.empty();
   if (!merged || !meta.warnings.empty()) json["warnings"] = meta.warnings;
   if (!merged || !meta.op_names.empty()) json["op_names"] = meta.op_names;
+  add_member(json, "python_calls_beyond_paths", meta.python_calls_beyond_paths);
   if (!meta.shortfalls.empty() || (!merged && !meta.op.empty()))
     json["shortfalls"] = meta.shortfalls;
   add_member(json, "dispatch_tables", meta.dispatch_tables);

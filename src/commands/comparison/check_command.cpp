@@ -84,6 +84,8 @@ OptionRows option_rows(CheckCommandOptions& options) {
       {"--allow-unknown", "",
        "Treat an unknown name as a function that was not called\ninstead of as an error",
        &options.check.allow_unknown},
+      {"--all", "", "Also count ops called while torch's modules are imported\nor code is compiled",
+       &options.check.all},
       format_row(options.format,
                  {{"text"}, {"json", "schema optrace.check/1"}, {"junit"}, {"sarif"}, {"github"}}),
       output_file_row(options.file),

@@ -220,7 +220,13 @@ void record_missing_parts(const RunOptions& options, ProgramResult& result,
   if (trace == nullptr) return;
   TraceMeta& meta = trace->meta;
   add_processor_time(meta);
-  if (!options.request.children && result.had_children) meta.untraced_children = true;
+  if (result.children_used_torch) meta.untraced_children = true;
+  // With --children, the other processes have traces of their own.
+  for (TracedProcess& process : result.processes)
+    if (options.request.children && process.trace) {
+      process.trace->meta.untraced_children = false;
+      process.trace->meta.shortfalls.erase("program_replaced");
+    }
   if (const int status = exit_status_of(result); status != 0)
     meta.exit_status = static_cast<std::uint64_t>(status);
   for (std::size_t i = 0; i < files.size(); ++i)

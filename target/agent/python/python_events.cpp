@@ -60,6 +60,11 @@ std::uint32_t new_python_function(void* frame, void* code) {
   const int first_line = number_in_code(python, code, "co_firstlineno");
   function.first_line = first_line > 0 ? static_cast<std::uint32_t>(first_line) : 0;
   function.minor_version = python.minor;
+  constexpr int kOptimized = 0x1;  // Absent in modules and in the bodies of classes.
+  constexpr int kResumes = 0x2A0;  // CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR.
+  const int flags = number_in_code(python, code, "co_flags");
+  function.counted = (flags & kOptimized) != 0;
+  function.resumes = (flags & kResumes) != 0;
   add_positions(code, function);
   return describe_function(address_of(code), kIsCode, function);
 }
@@ -168,14 +173,48 @@ bool loads_libraries(void* function) {
          (std::strcmp(name, "create_dynamic") == 0 || std::strcmp(name, "dlopen") == 0);
 }
 
+// Returns true if this builtin replaces the process's program unless it returns.
+bool replaces_program(void* function) {
+  const char* const name = definition_of(python, function)->name;
+  return name != nullptr && name[0] == 'e' &&
+         (std::strcmp(name, "execv") == 0 || std::strcmp(name, "execve") == 0);
+}
+
+bool forks(void* function) {
+  const char* const name = definition_of(python, function)->name;
+  return name != nullptr && name[0] == 'f' &&
+         (std::strcmp(name, "fork") == 0 || std::strcmp(name, "forkpty") == 0);
+}
+
 // Does what the functions of a builtin that has returned may require.
 void follow_builtin(void* function) {
+  if (forks(function)) __atomic_fetch_add(&current_region()->header->forks, 1, __ATOMIC_RELAXED);
   if (starts_threads(function)) {
     look_at_younger_threads();  // The new thread waits for the GIL, which this thread holds.
   } else if (loads_libraries(function)) {
     listen_to_new_libraries();
     tell_loaded_modules();
   }
+}
+
+// Returns the offset of the instruction at which a frame is entered, -1 before the first one.
+std::int32_t entered_at(void* frame) {
+  const Unrecorded guard;
+  if (python.frame_instruction != nullptr) return python.frame_instruction(frame);
+  const PythonReference offset(python, python.attribute(frame, "f_lasti"));
+  return offset ? static_cast<std::int32_t>(python.number(offset.get())) : -1;
+}
+
+// A generator that is resumed is entered behind its start.
+void count_call(std::uint32_t function, void* frame) {
+  CallCount* const calls = count_of_calls(function);
+  if (calls == nullptr) return;
+  if (calls->resumes) {
+    const std::int32_t entered = entered_at(frame);
+    if (entered > calls->start) return;
+    calls->start = entered;
+  }
+  calls->count();
 }
 
 // The function, and its frame or that of its caller if frames can be read.
@@ -228,6 +267,7 @@ void begin_call(std::uint32_t round, void* frame, bool builtin, void* argument,
   if (!is_first) call = recall_call(builtin, argument);
   if (call.function == kNoFunction) call = describe_call(frame, builtin, argument, is_first);
   if (call.function == kNoFunction) return;
+  if (!builtin) count_call(call.function, frame);
   PythonCall begun{};
   begun.object = builtin ? argument : frame;
   begun.hook = hook;
@@ -266,6 +306,9 @@ void record_profile_event(void* frame, int event, void* argument, std::uint64_t 
   }
   const bool builtin = event >= kBuiltinCall && event <= kBuiltinReturn;
   if (!builtin && event != kCall && event != kReturn) return;
+  if (builtin && is_builtin(argument) && replaces_program(argument))
+    __atomic_store_n(&current_region()->header->replaced, event == kBuiltinCall ? 1 : 0,
+                     __ATOMIC_RELAXED);
   if (event == kCall || event == kBuiltinCall) {
     begin_call(round, frame, builtin, argument, stack_pointer);
     return;
@@ -348,6 +391,7 @@ int record_live_python() {
       live.ticks = ticks();
       live.function = functions[i];
       add_live_python_call(round, live);
+      if (const CallCount* const calls = count_of_calls(functions[i])) calls->count();
     }
   }
   const Unrecorded unrecorded;

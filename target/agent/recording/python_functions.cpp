@@ -7,7 +7,6 @@
 
 #include "target/agent/process/system_calls.h"
 #include "target/agent/recording/event_buffer.h"
-#include "target/interface/recording_format.h"
 
 namespace optrace::agent {
 
@@ -20,6 +19,7 @@ constexpr std::uint64_t kNotForNames = 4;
 constexpr std::uint64_t kSmallFunction = 256;  // In bytes; few functions need less.
 // The number of known addresses is limited to one for so many bytes of the arena.
 constexpr std::uint64_t kBytesForAddress = 32;
+constexpr std::uint64_t kFirstCounts = 4096;
 
 // Number of functions in the region, which is the id of the next one.
 std::uint32_t function_count = 0;
@@ -27,6 +27,7 @@ std::uint64_t described_bytes = 0;  // Number of bytes that they occupy there.
 bool full = false;                  // True if there was no memory for a function.
 // Ids by hash of the description; `check` contains more bits of the hash.
 IdMap contents;
+PageArray<CallCount> counts;  // By id; shorter if there was no memory.
 
 bool has_room(std::uint64_t bytes) {
   const std::uint64_t arena = current_region()->arena_size;
@@ -41,12 +42,24 @@ std::uint64_t section_size(const FunctionDescription& function) {
   return sizeof(recording::PythonFunction) + text_size(function) + function.positions_size;
 }
 
+void add_count(const CallCount& count) {
+  if (function_count >= counts.count) {
+    PageArray<CallCount> more;
+    if (!more.allocate(counts.count == 0 ? kFirstCounts : counts.count * 2)) return;
+    if (counts.count != 0) std::memcpy(more.data, counts.data, counts.count * sizeof(CallCount));
+    counts.release();
+    counts = more;
+  }
+  counts[function_count] = count;
+}
+
 // The n-th section of a region is that of the function with id n, counting from 0. Returns false if
 // there is no room.
 bool write_section(const FunctionDescription& function) {
-  const recording::PythonFunction header{function.first_line,    function.name_size,
-                                         function.file_size,     function.positions_size,
-                                         function.minor_version, 0};
+  const recording::PythonFunction header{
+      function.first_line,    function.name_size,
+      function.file_size,     function.positions_size,
+      function.minor_version, function.counted ? 0 : recording::kUncounted};
   const SignalsBlocked guard;
   void* const section = begin_section(*current_region(), section_size(function));
   if (section == nullptr) return false;
@@ -55,6 +68,8 @@ bool write_section(const FunctionDescription& function) {
   std::memcpy(text, function.text, text_size(function));
   if (function.positions_size != 0)
     std::memcpy(text + text_size(function), function.positions, function.positions_size);
+  add_count({function.counted ? static_cast<recording::PythonFunction*>(section) : nullptr,
+             INT32_MAX, function.resumes});
   complete_section(section, recording::SectionKind::python_function);
   described_bytes += sizeof(recording::SectionHeader) + section_size(function);
   return true;
@@ -113,6 +128,10 @@ std::uint32_t describe_function(std::uint64_t address, std::uint32_t check,
   return id;
 }
 
+CallCount* count_of_calls(std::uint32_t id) {
+  return id < counts.count && counts[id].section != nullptr ? &counts[id] : nullptr;
+}
+
 void remove_function(std::uint64_t address) {
   if (known_functions.ids.find(address) != nullptr) {
     const Unrecorded guard;
@@ -125,6 +144,7 @@ void clear_functions() {
   known_functions.region = 0;
   known_functions.ids.release();
   contents.release();
+  counts.release();
   function_count = 0;
   described_bytes = 0;
   full = false;

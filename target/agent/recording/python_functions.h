@@ -4,6 +4,7 @@
 
 #include "target/agent/process/key_map.h"
 #include "target/agent/recording/region.h"
+#include "target/interface/recording_format.h"
 
 namespace optrace::agent {
 
@@ -29,6 +30,20 @@ struct FunctionDescription {
   std::uint32_t minor_version = 0;
   const char* positions = nullptr;  ///< Bytes of the code object; not copied.
   std::uint32_t positions_size = 0;
+  bool counted = false;  ///< Calls of the function are counted.
+  bool resumes = false;  ///< A generator or coroutine, which is entered for each resumption.
+};
+
+/// Counts the calls of a described function.
+struct CallCount {
+  recording::PythonFunction* section;  ///< Null if they are not counted.
+  std::int32_t start;  ///< Of a generator: the least instruction at which it was entered.
+  bool resumes;
+
+  void count() const {
+    if (section->calls + 1 != recording::kUncounted)
+      __atomic_store_n(&section->calls, section->calls + 1, __ATOMIC_RELAXED);
+  }
 };
 
 struct KnownFunctions {
@@ -54,6 +69,9 @@ bool functions_are_full();
 /// kMergedFunction if there is no room for it, kNoFunction if there is no room at all.
 std::uint32_t describe_function(std::uint64_t address, std::uint32_t check,
                                 const FunctionDescription& function);
+
+/// Returns null if the calls of this function are not counted.
+CallCount* count_of_calls(std::uint32_t id);
 
 /// Removes an address that is no longer valid.
 void remove_function(std::uint64_t address);

@@ -1,4 +1,5 @@
 """Description of a traced process for the command."""
+import gc
 import os
 import sys
 
@@ -39,6 +40,28 @@ def shortfalls(counters, hooked):
     if not hooked:
         warnings.append("Python frames are missing: this Python's profile hook could not be used.")
     return warnings
+
+
+def finalized_later(torch):
+    """Counts the objects whose `__del__`, a function of the program's own code, is yet to run."""
+    installed = (os.path.dirname(os.__file__), os.path.dirname(os.path.dirname(torch.__file__)),
+                 "<frozen ")
+    classes = dict.fromkeys([object])
+    pending = [object]
+    while pending:
+        below = [kind for kind in type.__subclasses__(pending.pop()) if kind not in classes]
+        classes.update(dict.fromkeys(below))
+        pending += below
+    own = set()
+    for kind in classes:
+        code = getattr(type.__getattribute__(kind, "__dict__").get("__del__"), "__code__", None)
+        if code is not None and not code.co_filename.startswith(installed):
+            own.add(kind)
+    if not own:
+        return 0
+    finalized = {kind for kind in classes
+                 if not own.isdisjoint(type.__getattribute__(kind, "__mro__"))}
+    return sum(type(one) in finalized for one in gc.get_objects())
 
 
 def _op_names(torch):

@@ -17,7 +17,7 @@ import sys
 from .agent import Agent
 from .compiled.compilations import Compilations
 from .connection import Connection, Quiet
-from .description import interpreter_file, of_torch, shortfalls
+from .description import finalized_later, interpreter_file, of_torch, shortfalls
 from .op_records import dispatch_tables
 from .problem import Problem, first_line
 from .protocol import Key, Message, Order
@@ -293,6 +293,7 @@ class Program:
 
     def _send_tables(self, connection):
         ops = connection.receive(Order.TABLES)[Key.OPS]
-        connection.send(Message.TABLES, {Key.META: {
-            **dispatch_tables(sys.modules["torch"], ops),
-            **self._compilations.meta()}})
+        meta = {**dispatch_tables(sys.modules["torch"], ops), **self._compilations.meta()}
+        meta.setdefault("shortfalls", {})["finalized_later"] = finalized_later(
+            sys.modules["torch"])
+        connection.send(Message.TABLES, {Key.META: meta})

@@ -16,6 +16,32 @@ model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU()).cuda()
 y = model(x)
 if y.sum() > 0:
     pass
+
+class Same(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+    def forward(self, x):
+        return x
+
+class Inheriting(Same):
+    pass
+
+class Unused(torch.nn.Module):
+    def forward(self, x):
+        return x
+
+def leads_to_nothing(): pass
+def leads_once(i): return torch.zeros(1) if i == 2 else None
+def items(n):
+    for i in range(n):
+        yield torch.zeros(1)
+
+leads_to_nothing(), leads_to_nothing()
+for i in range(5):
+    leads_once(i)
+list(items(3))
+same = Same()
+same(1), same(2)
 """
 
 
@@ -58,6 +84,32 @@ def test_rules_that_hold(check, trace, report):
         result = check(checked, *HOLDS)
         assert result.returncode == DONE, result.stdout + result.stderr
         assert f"{len(HOLDS)} of {len(HOLDS)} rules passed" in result.stdout
+
+
+def test_calls_of_python_functions_that_lead_to_no_op(check, trace, report):
+    holding = ["calls __main__.leads_to_nothing == 2", "calls __main__.leads_once == 5",
+               "calls __main__.items == 1", "calls __main__.Same == 3",
+               "calls __main__.Same.forward == 2", "never calls __main__.Unused",
+               "never calls nn.LSTM.forward", "calls nn.Conv2d == 2",
+               "calls nn.Module.__call__ == 5", "never calls torch._VF.lstm"]
+    result = check(trace, *holding)
+    assert result.returncode == DONE, result.stdout + result.stderr
+    result = check(trace, "never calls __main__.leads_to_nothing", "calls __main__.leads_once <= 3",
+                   "never calls __main__.Same", "calls __main__.items == 3")
+    assert result.returncode == FAILED and result.stdout.count("failed  ") == 4, result.stdout
+    # What a class inherits has the name of the other class.
+    assert check(trace, "never calls __main__.Inheriting").returncode == USAGE
+    # A report has only the calls that led to something.
+    assert check(report, "calls __main__.leads_once >= 1").returncode == DONE
+    result = check(report, "calls __main__.leads_once <= 3", "never calls nn.LSTM.forward")
+    assert result.returncode == USAGE
+
+
+def test_counts_that_may_be_too_small(check, trace):
+    """at::native::add_kernel is not a function of a capability; at::parallel_for is inlined."""
+    for rule in ("never calls at::native::AVX2::add_kernel", "never calls at::parallel_for",
+                 "calls at::TensorIteratorBase::build <= 100"):
+        assert check(trace, rule).returncode == USAGE, rule
 
 
 def test_rules_that_do_not(check, trace):

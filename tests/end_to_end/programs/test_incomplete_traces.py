@@ -176,3 +176,32 @@ def test_sizes_that_are_none(optrace, option, size, tmp_path):
     script.write_text("import torch\n")
     result = optrace("run", option, size, script)
     assert result.returncode == 2 and option in result.stderr
+
+
+# What each program does beside calling aten::relu once, and what of it the trace lacks.
+BESIDE = {
+    "helper": ("subprocess.run(['/bin/true']); os.system('true')", None),
+    "short": ("subprocess.Popen([sys.executable, '-S', '-c', 'print(1)'], "
+              "stdout=subprocess.PIPE).stdout.read()", None),
+    "torch": ("subprocess.run([sys.executable, '-c', 'import torch; torch.ones(2)'])",
+              "untraced_children"),
+    "unwaited": ("subprocess.Popen([sys.executable, '-c', 'import torch; print(torch.ones(2))'], "
+                 "stdout=subprocess.PIPE).stdout.read()", "untraced_children"),
+    "fork": ("os.fork() or os._exit(0)", "untraced_children"),
+    "failed_exec": ("try: os.execv('/no/such', ['x'])\nexcept OSError: pass", None),
+    "exec": ("sys.stdout.flush(); os.execv('/bin/true', ['true'])", "program_replaced"),
+    "finalized": ("class D:\n    def __del__(self): torch.ones(2).sin()\nkeep = D()",
+                  "finalized_later"),
+    "deleted": ("class D:\n    def __del__(self): torch.ones(2).sin()\nD()", None),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_what_a_program_starts_and_leaves(optrace, recorded, name):
+    """Processes matter if they use torch."""
+    does, lacks = BESIDE[name]
+    program = f"import os, subprocess, sys, torch\ntorch.ones(2).relu()\n{does}\n"
+    trace, report, _ = recorded(f"beside_{name}", program)
+    assert set(shortfalls(report)) - {"callers_inferred"} == ({lacks} if lacks else set())
+    status, told, _ = verdicts(optrace, trace, "calls aten::relu == 1", "never calls aten::relu")
+    assert told == ["error" if lacks else "passed", "failed"]

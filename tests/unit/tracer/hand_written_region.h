@@ -77,7 +77,7 @@ class HandWrittenRegion {
                                          .file_size = static_cast<std::uint32_t>(file.size()),
                                          .table_size = static_cast<std::uint32_t>(table.size()),
                                          .minor_version = 10,
-                                         .reserved = 0};
+                                         .calls = recording::kUncounted};
     section(recording::SectionKind::python_function,
             bytes_of(head) + std::string(name) + std::string(file) + std::string(table));
   }

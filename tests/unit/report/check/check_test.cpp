@@ -738,12 +738,24 @@ TEST_CASE("a name stands for what it is an alias of, and a class for its methods
        {"never calls torch.vmap", "never calls torch.nn.LSTM", "never calls nn.LSTM",
         "never calls LSTM", "never calls torch.nn.rnn.LSTM", "never calls torch.nn.LSTM.forward",
         "never calls torch.nn.*LSTM", "never calls torch.nn.functional.linear",
-        "never calls F.linear", "never calls torch.nn.functional.*", "calls torch.nn.LSTM > 2"}) {
+        "never calls F.linear", "never calls torch.nn.functional.*"}) {
     INFO(rule);
     CHECK(index.check(report, rule).status == Status::failed);
   }
-  CHECK(index.check(report, "calls torch.nn.LSTM == 2").status == Status::passed);
-  CHECK(index.check(report, "never calls F.relu").status == Status::passed);
+  // Only a trace has each call of a Python function.
+  Trace trace;
+  trace.python_functions.push_back({"torch.nn.rnn.LSTM.forward", "/rnn.py", 4});
+  trace.paths.push_back({.kind = PathKind::python, .what = 0, .calls = 2});
+  trace.meta.python_calls_beyond_paths.emplace();
+  const auto in_trace = [&](const char* rule) {
+    return index.check(report, rule, {&trace, 1}).status;
+  };
+  CHECK(in_trace("calls torch.nn.LSTM > 2") == Status::failed);
+  CHECK(in_trace("calls torch.nn.LSTM == 2") == Status::passed);
+  CHECK(in_trace("never calls F.relu") == Status::passed);
+  for (const char* const rule :
+       {"calls torch.nn.LSTM > 2", "calls torch.nn.LSTM == 2", "never calls F.relu"})
+    CHECK(index.check(report, rule).status == Status::error);
   // A module; a method that a base class defines; a class whose forward() a base class defines; a
   // function that is not a step of an op.
   for (const char* const rule : {"never calls torch.nn", "never calls torch.nn.LSTM.to",
@@ -796,6 +808,40 @@ TEST_CASE("a count that may be too small decides only what more calls could not 
     CHECK(verdict(fmt::format("calls {} == 10", name)) == Status::passed);
   }
   CHECK(verdict("never calls neg_kernell") == Status::error);
+}
+
+TEST_CASE("each call of a Python function counts, whatever it led to", "[check]") {
+  Trace trace;
+  for (const char* const name : {"m.pure", "m.items", "m.Net", "m.Net.__init__", "m.Net.forward",
+                                 "m.Net.help", "m.Base", "m.Other.help"})
+    trace.python_functions.push_back({name, "/no/such/file.py", 1});
+  const auto path = [&](std::uint32_t function, std::uint64_t calls) {
+    trace.paths.push_back({.kind = PathKind::python, .what = function, .calls = calls});
+  };
+  path(1, 5);  // Resumptions of one generator.
+  path(2, 1);  // The body of a class.
+  path(4, 3);
+  path(5, 4);
+  trace.meta.python_calls_beyond_paths = {
+      {"m.pure", 2}, {"m.items", -4}, {"m.Net", -1}, {"m.Net.__init__", 1}, {"m.Other.help", 1}};
+  const Report report = convolution_report();
+  const auto verdict = [&](const char* rule) {
+    return check(report, KnownNames({&trace, 1}, nullptr), {parse_rule(rule)})[0].status;
+  };
+  for (const char* const rule : {"calls m.pure == 2", "calls m.items == 1",
+                                 "calls m.Net.forward == 3", "calls m.Net == 8"}) {
+    INFO(rule);
+    CHECK(verdict(rule) == Status::passed);
+  }
+  CHECK(verdict("never calls m.pure") == Status::failed);
+  CHECK(verdict("never calls m.Net") == Status::failed);
+  // A class that inherits everything.
+  CHECK(verdict("never calls m.Base") == Status::error);
+  // An older trace has only what led to something.
+  trace.meta.python_calls_beyond_paths.reset();
+  CHECK(verdict("never calls m.pure") == Status::error);
+  CHECK(verdict("calls m.Net.forward >= 3") == Status::passed);
+  CHECK(verdict("calls m.Net.forward <= 3") == Status::error);
 }
 
 TEST_CASE("ops and LAPACK's functions may be spelled as PyTorch's users do", "[check]") {
@@ -902,6 +948,7 @@ TEST_CASE("what the report leaves out is no ground for a verdict that it could t
 
   // Frames that a report omits, because they lead to nothing that it shows.
   Trace trace;
+  trace.meta.python_calls_beyond_paths.emplace();
   trace.python_functions.push_back({"__main__.helper", "/p.py", 1});
   trace.functions.emplace_back().symbol = "_ZN2at4cuda6detail4initEv";
   trace.paths.push_back({.kind = PathKind::python, .what = 0, .calls = 3});

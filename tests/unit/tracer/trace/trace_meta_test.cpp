@@ -35,6 +35,7 @@ TEST_CASE("the metadata of a trace is written as it was read", "[trace_meta]") {
             "other_traces": ["b"], "shortfalls": {"texts_lost": 2}, "compilations": [{"id": "0/0"}],
             "boxed_kernels": {"aten::add.Tensor": ["registered"]}, "generated_code": [],
             "dispatch_tables": {"aten::add.Tensor": "CPU: x"}, "triton_kernels": [],
+            "python_calls_beyond_paths": {"m.f": 2, "m.items": -1},
             "interpreter": {"path": "/python", "from": "PATH"}})"}) {
     const Json json = with(members);
     CHECK(to_json(trace_meta_of(json)) == json);
