@@ -14,22 +14,22 @@
 namespace optrace {
 namespace {
 
-bool any_pattern(const NameMeaning& meaning, bool (*is_such)(std::string_view pattern)) {
-  return std::ranges::any_of(meaning.patterns,
-                             [&](const std::string& pattern) { return is_such(pattern); });
+bool any_pattern(const NameTargets& targets, bool (*matches)(std::string_view pattern)) {
+  return std::ranges::any_of(targets.patterns,
+                             [&](const std::string& pattern) { return matches(pattern); });
 }
 
 // Python names have dots, and no `::`.
-bool may_be_python(const NameMeaning& meaning) {
-  return !meaning.classes.empty() || any_pattern(meaning, [](std::string_view pattern) {
+bool may_be_python(const NameTargets& targets) {
+  return !targets.classes.empty() || any_pattern(targets, [](std::string_view pattern) {
     return pattern.find("::") == std::string_view::npos &&
            pattern.find_first_of(".*") != std::string_view::npos;
   });
 }
 
 // Names with at most one scope: `aten::add.Tensor`, `add`, `sgemm_`.
-bool may_be_op(const NameMeaning& meaning) {
-  return any_pattern(meaning, [](std::string_view pattern) {
+bool may_be_op(const NameTargets& targets) {
+  return any_pattern(targets, [](std::string_view pattern) {
     const std::size_t scope = pattern.find("::");
     return scope == std::string_view::npos ||
            pattern.find("::", scope + 2) == std::string_view::npos ||
@@ -38,20 +38,20 @@ bool may_be_op(const NameMeaning& meaning) {
 }
 
 // Ops have a scope and a lower-case name; device kernels can have any name.
-bool may_be_device_kernel(const NameMeaning& meaning) {
-  return any_pattern(meaning,
+bool may_be_device_kernel(const NameTargets& targets) {
+  return any_pattern(targets,
                      [](std::string_view pattern) { return !pattern.starts_with("aten::"); });
 }
 
 /// Counts the calls of a library function that are recorded in the frame and have no frame of their
 /// own.
-std::uint64_t calls_inside(const NameMeaning& meaning, const Frame& frame) {
+std::uint64_t calls_inside(const NameTargets& targets, const Frame& frame) {
   const auto has_frame = [&](const std::string& name) {
     return std::ranges::find(frame.children, name, &Frame::name) != frame.children.end();
   };
   std::uint64_t count = 0;
   for (const LibraryCall& call : frame.detail->calls)
-    if (!call.function.empty() && call.library != "oneDNN" && meaning.names(call.function) &&
+    if (!call.function.empty() && call.library != "oneDNN" && targets.names(call.function) &&
         !has_frame(call.function))
       count += call.calls;
   return count;
@@ -62,13 +62,13 @@ class CallsCounter final : public RuleCounter {
   CallsCounter(const Rule& rule, const CheckContext& context)
       : rule_(rule),
         context_(context),
-        meaning_(context.names().meaning_of(rule.pattern)),
-        recorded_(context.names().recorded_calls(meaning_)) {}
+        targets_(context.names().targets_of(rule.pattern)),
+        recorded_(context.names().recorded_calls(targets_)) {}
 
   void visit(const PathToFrame& path) override {
     const Frame& frame = path.frame();
-    if (meaning_.names(frame, path.python_function)) {
-      if (frame.detail->calls_at_least) counted_as_ = Knowledge::walked;
+    if (targets_.names(frame, path.python_function)) {
+      if (frame.detail->calls_at_least) counted_as_ = Observability::walked;
       if (frame.layer == Layer::python || frame.layer == Layer::compiler) {
         in_python_ += frame.calls;
         occurrences().add_path(path.frames);
@@ -77,13 +77,13 @@ class CallsCounter final : public RuleCounter {
         occurrences().add(path, frame.calls);
       }
     } else {
-      occurrences().add(path, calls_inside(meaning_, frame));
+      occurrences().add(path, calls_inside(targets_, frame));
     }
   }
 
   Verdict judge() const override {
     const std::uint64_t calls = found();
-    const Certainty certainty = certainty_of(rule_, meaning_, calls, counted_as(), context_);
+    const Certainty certainty = certainty_of(rule_, targets_, calls, counted_as(), context_);
     Verdict verdict{.holds = holds(calls, rule_.relation, rule_.bound),
                     .undecidable = certainty.why_undecided(rule_, calls)};
     if (calls != 0)
@@ -98,10 +98,10 @@ class CallsCounter final : public RuleCounter {
   }
 
   Sensitivity sensitivity() const override {
-    const bool is_represented = !meaning_.classes.empty() || !meaning_.bindings.empty();
-    return {.python = {.more = may_be_python(meaning_)},
-            .records = {.more = may_be_op(meaning_)},
-            .device = {.more = may_be_device_kernel(meaning_)},
+    const bool is_represented = !targets_.classes.empty() || !targets_.bindings.empty();
+    return {.python = {.more = may_be_python(targets_)},
+            .records = {.more = may_be_op(targets_)},
+            .device = {.more = may_be_device_kernel(targets_)},
             // A method of the same class, or another frame of a binding, is counted in addition.
             .places = {.too_many = is_represented}};
   }
@@ -119,17 +119,17 @@ class CallsCounter final : public RuleCounter {
            (context_.options().all ? recorded_.unshown_ops : 0);
   }
 
-  Knowledge counted_as() const {
+  Observability counted_as() const {
     const bool some_led = in_python_ != 0 && !context_.names().counts_python();
-    return some_led || (recorded_.other_methods && found() == 0) ? Knowledge::led : counted_as_;
+    return some_led || (recorded_.other_methods && found() == 0) ? Observability::led : counted_as_;
   }
 
   const Rule& rule_;
   const CheckContext& context_;
-  NameMeaning meaning_;
+  NameTargets targets_;
   RecordedCalls recorded_;
   std::uint64_t in_python_ = 0;  // Calls in frames of Python functions.
-  Knowledge counted_as_ = Knowledge::recorded;
+  Observability counted_as_ = Observability::recorded;
 };
 
 /// Parses a sentence with `at` words before the pattern, which may contain spaces.

@@ -25,9 +25,9 @@ std::string remedy_for_unknown(const std::string& pattern, const CheckContext& c
 }
 
 /// Returns why no trace shows calls of a name, of which this is known.
-std::string_view why_not_observable(const NameMeaning& meaning, Knowledge known) {
-  if (!meaning.why_untold.empty()) return meaning.why_untold;
-  return known == Knowledge::absent
+std::string_view why_not_observable(const NameTargets& targets, Observability known) {
+  if (!targets.why_unobservable.empty()) return targets.why_unobservable;
+  return known == Observability::absent
              ? "the libraries of this torch have no function of that name: it is compiled into its "
                "callers, or it belongs to another build"
              : "it is a type, a function that is inlined into others, or one that optrace does not "
@@ -44,15 +44,15 @@ Undecidable may_be_more(const std::string& pattern, std::string_view why) {
 }
 
 /// Returns why calls of a name of which this is known may be missing; empty if none are.
-std::string_view why_more(Knowledge known) {
+std::string_view why_more(Observability known) {
   switch (known) {
-    case Knowledge::walked:
+    case Observability::walked:
       return "it has no probe, and is counted only where it was found on the stack of a function "
              "that it calls";
-    case Knowledge::inlined:
+    case Observability::inlined:
       return "it is a function of a header, and is counted only where the compiler did not put it "
              "into its caller";
-    case Knowledge::led:
+    case Observability::led:
       return "a report, and a trace of an older optrace, have only those calls of Python functions "
              "that lead to something recorded";
     default:
@@ -69,26 +69,26 @@ std::optional<Undecidable> Certainty::why_undecided(const Rule& rule, std::uint6
   return reason;
 }
 
-Certainty certainty_of(const Rule& rule, const NameMeaning& meaning, std::uint64_t found,
-                       Knowledge counted_as, const CheckContext& context) {
+Certainty certainty_of(const Rule& rule, const NameTargets& targets, std::uint64_t found,
+                       Observability counted_as, const CheckContext& context) {
   if (context.options().allow_unknown) return {};
   const KnownNames& names = context.names();
-  const Knowledge known = names.knowledge_of(meaning);
-  if (found == 0 && known == Knowledge::none)
+  const Observability known = names.observability_of(targets);
+  if (found == 0 && known == Observability::none)
     return {
         Sureness::not_observable,
         {.why = fmt::format("no known name matches {}, so the rule could never fail", rule.pattern),
          .remedy = remedy_for_unknown(rule.pattern, context)}};
-  if (found == 0 && (known == Knowledge::absent || known == Knowledge::unrecorded))
+  if (found == 0 && (known == Observability::absent || known == Observability::unrecorded))
     return {Sureness::not_observable,
             {.why = fmt::format("no trace can show calls of {}: {}", rule.pattern,
-                                why_not_observable(meaning, known)),
+                                why_not_observable(targets, known)),
              .remedy = fmt::format("{}{}", kNameAnother, kAcceptAsItIs)}};
-  if (known == Knowledge::by_record && !context.arguments().any)
+  if (known == Observability::by_record && !context.arguments().any)
     return {Sureness::not_recorded,
             without_op_records(fmt::format(
                 "only op records show calls of {}, and the report has none", rule.pattern))};
-  if (known == Knowledge::unshown && !names.has_traces())
+  if (known == Observability::hidden && !names.has_traces())
     return {
         Sureness::not_recorded,
         {.why = fmt::format("a report omits {} where it leads to no frame that the report shows",
@@ -101,7 +101,7 @@ Certainty certainty_of(const Rule& rule, const NameMeaning& meaning, std::uint64
                             "what it inherits is recorded by the name of the other class",
                             rule.pattern),
          .remedy = fmt::format("Name the class that defines them.{}", kAcceptAsItIs)}};
-  const std::string_view why = why_more(counted_as == Knowledge::recorded ? known : counted_as);
+  const std::string_view why = why_more(counted_as == Observability::recorded ? known : counted_as);
   if (why.empty()) return {};
   return {Sureness::at_least, may_be_more(rule.pattern, why)};
 }

@@ -26,10 +26,10 @@ struct Certainty {
   std::optional<Undecidable> why_undecided(const Rule& rule, std::uint64_t found) const;
 };
 
-/// `meaning` is the meaning of the rule's pattern. `found` calls were counted, and `counted_as`
+/// `targets` are those of the rule's pattern. `found` calls were counted, and `counted_as`
 /// says how those are that are known least. With --allow-unknown, names are taken as they are.
-Certainty certainty_of(const Rule& rule, const NameMeaning& meaning, std::uint64_t found,
-                       Knowledge counted_as, const CheckContext& context);
+Certainty certainty_of(const Rule& rule, const NameTargets& targets, std::uint64_t found,
+                       Observability counted_as, const CheckContext& context);
 
 // The reasons for which several kinds of rules can't be decided.
 

@@ -34,7 +34,7 @@ class DecisionCounter final : public RuleCounter {
   DecisionCounter(const Rule& rule, const CheckContext& context)
       : rule_(rule),
         report_(context.report()),
-        meaning_(context.names().ops_meant_by(rule.pattern)) {}
+        targets_(context.names().target_ops(rule.pattern)) {}
 
   void visit(const PathToFrame& path) override {
     const Frame& function = path.frame();
@@ -87,14 +87,14 @@ class DecisionCounter final : public RuleCounter {
  private:
   bool is_in_op(const PathToFrame& path) const {
     return std::ranges::any_of(path.frames, [&](const Frame* frame) {
-      return is_op_call(*frame) && frame->op && meaning_.names_operator(*frame->op) &&
+      return is_op_call(*frame) && frame->op && targets_.names_operator(*frame->op) &&
              calls_on(*frame, rule_.device, report_) != 0;
     });
   }
 
   const Rule& rule_;
   const Report& report_;
-  NameMeaning meaning_;
+  NameTargets targets_;
   std::map<std::string, std::uint64_t> values_;  // The number of calls that returned each.
   std::uint64_t with_value_ = 0;                 // Calls whose value is known.
   std::uint64_t without_value_ = 0;

@@ -146,23 +146,23 @@ std::string_view library_of(std::string_view pattern) {
 
 }  // namespace
 
-bool NameMeaning::names(std::string_view function) const {
+bool NameTargets::names(std::string_view function) const {
   return std::ranges::any_of(
       patterns, [&](const std::string& pattern) { return names_function(pattern, function); });
 }
 
-bool NameMeaning::names_operator(std::string_view op) const {
+bool NameTargets::names_operator(std::string_view op) const {
   return std::ranges::any_of(patterns,
                              [&](const std::string& pattern) { return names_op(pattern, op); });
 }
 
-bool NameMeaning::names_method(std::string_view function, std::string_view inside) const {
+bool NameTargets::names_method(std::string_view function, std::string_view inside) const {
   return std::ranges::any_of(classes, [&](const std::string& type) {
     return is_member(function, type) && !is_member(inside, type);
   });
 }
 
-bool NameMeaning::names_binding(std::string_view symbol, std::string_view file) const {
+bool NameTargets::names_binding(std::string_view symbol, std::string_view file) const {
   if (bindings.empty()) return false;
   const std::string canonical = canonical_symbol(symbol);
   return std::ranges::any_of(bindings, [&](const Binding& binding) {
@@ -171,7 +171,7 @@ bool NameMeaning::names_binding(std::string_view symbol, std::string_view file) 
   });
 }
 
-bool NameMeaning::names(const Frame& frame, std::string_view inside) const {
+bool NameTargets::names(const Frame& frame, std::string_view inside) const {
   if (names(frame.name)) return true;
   if (frame.op && is_op_call(frame) && names_operator(*frame.op)) return true;
   const std::string& python_name = frame.detail->python_name;
@@ -216,80 +216,80 @@ const std::vector<Registration>& KnownNames::registrations() const {
   return *registrations_;
 }
 
-NameMeaning KnownNames::meaning_of(std::string_view pattern) const {
-  NameMeaning meaning;
-  meaning.patterns.emplace_back(pattern);
-  if (auto op = of_torch_ops(pattern)) meaning.patterns.push_back(*std::move(op));
+NameTargets KnownNames::targets_of(std::string_view pattern) const {
+  NameTargets targets;
+  targets.patterns.emplace_back(pattern);
+  if (auto op = of_torch_ops(pattern)) targets.patterns.push_back(*std::move(op));
   const bool scoped = pattern.find("::") != std::string_view::npos;
   if (pattern.find('*') != std::string_view::npos) {
-    if (index_ != nullptr && !scoped) add_matching_python_names(pattern, meaning);
-    return meaning;
+    if (index_ != nullptr && !scoped) add_matching_python_names(pattern, targets);
+    return targets;
   }
   // A single word is an op's or a function's name unless none has it.
   if (index_ != nullptr && !scoped &&
-      (is_path(pattern) || knowledge_of_pattern(pattern) == Knowledge::none))
-    add_python_names(pattern, meaning);
-  if (meaning.classes.empty() && is_class_of_trace(pattern)) meaning.classes.emplace_back(pattern);
-  if (is_path(pattern) || knowledge_of(meaning) != Knowledge::none) return meaning;
+      (is_path(pattern) || observability_of_pattern(pattern) == Observability::none))
+    add_python_names(pattern, targets);
+  if (targets.classes.empty() && is_class_of_trace(pattern)) targets.classes.emplace_back(pattern);
+  if (is_path(pattern) || observability_of(targets) != Observability::none) return targets;
   // The scopes of a C++ function may be left out.
   std::string scopes_left_out = fmt::format("*::{}", pattern);
-  if (knowledge_of_functions(scopes_left_out) != Knowledge::none)
-    meaning.patterns.push_back(std::move(scopes_left_out));
-  return meaning;
+  if (observability_of_functions(scopes_left_out) != Observability::none)
+    targets.patterns.push_back(std::move(scopes_left_out));
+  return targets;
 }
 
-void KnownNames::add_python_names(std::string_view pattern, NameMeaning& meaning) const {
+void KnownNames::add_python_names(std::string_view pattern, NameTargets& targets) const {
   try {
     for (const PythonName& name : locator().python_names(pattern)) {
       if (name.kind == PythonKind::module_)
-        meaning.why_untold =
+        targets.why_unobservable =
             fmt::format("{} is a module; its contents are {}.*", name.name, name.name);
       else
-        meaning.why_untold = why_untold(pattern, name, locator());
+        targets.why_unobservable = why_unobservable(pattern, name, locator());
       // A method inherited from another class can't be attributed to this one.
-      if (meaning.why_untold.empty() || name.kind == PythonKind::class_)
-        add_python_name(name, meaning);
+      if (targets.why_unobservable.empty() || name.kind == PythonKind::class_)
+        add_python_name(name, targets);
     }
   } catch (const Error&) {
     return;  // Not a valid Python name.
   }
 }
 
-void KnownNames::add_matching_python_names(std::string_view pattern, NameMeaning& meaning) const {
+void KnownNames::add_matching_python_names(std::string_view pattern, NameTargets& targets) const {
   if (!is_path(pattern)) return;
   for (const PythonName& name : python_names()) {
     if (!matches_glob(name.name, pattern)) continue;
     if (name.kind != PythonKind::alias) {
-      add_python_name(name, meaning);
+      add_python_name(name, targets);
       continue;
     }
     // A class that a module imports (torch.nn.functional.Tensor) does not belong to the module.
     const std::string_view holder = name.name.substr(0, name.name.rfind('.') + 1);
     for (const PythonName& same : locator().python_names(name.name))
       if (same.kind != PythonKind::class_ || same.name.starts_with(holder))
-        add_python_name(same, meaning);
+        add_python_name(same, targets);
   }
 }
 
-void KnownNames::add_python_name(const PythonName& name, NameMeaning& meaning) {
-  if (name.kind == PythonKind::class_) meaning.classes.emplace_back(name.name);
+void KnownNames::add_python_name(const PythonName& name, NameTargets& targets) {
+  if (name.kind == PythonKind::class_) targets.classes.emplace_back(name.name);
   const bool is_function = name.kind == PythonKind::function || name.kind == PythonKind::builtin;
-  if (is_function && !meaning.names(name.name)) meaning.patterns.emplace_back(name.name);
+  if (is_function && !targets.names(name.name)) targets.patterns.emplace_back(name.name);
   if (name.kind == PythonKind::builtin && !name.target.empty())
-    meaning.bindings.push_back({std::string(name.target), std::string(name.location.file)});
+    targets.bindings.push_back({std::string(name.target), std::string(name.location.file)});
 }
 
-NameMeaning KnownNames::ops_meant_by(std::string_view pattern) const {
-  const NameMeaning all = meaning_of(pattern);
-  NameMeaning meaning;
+NameTargets KnownNames::target_ops(std::string_view pattern) const {
+  const NameTargets all = targets_of(pattern);
+  NameTargets targets;
   for (const std::string& one : all.patterns)
-    if (knowledge_of_ops(one) != Knowledge::none) meaning.patterns.push_back(one);
-  for (const NameMeaning::Binding& binding : all.bindings)
-    if (auto op = op_bound_by(binding.symbol)) meaning.patterns.push_back(*std::move(op));
-  if (!meaning.patterns.empty()) return meaning;
-  if (knowledge_of(all) != Knowledge::none) meaning.why_untold = "it is not an op";
-  meaning.patterns.emplace_back(pattern);
-  return meaning;
+    if (observability_of_ops(one) != Observability::none) targets.patterns.push_back(one);
+  for (const NameTargets::Binding& binding : all.bindings)
+    if (auto op = op_bound_by(binding.symbol)) targets.patterns.push_back(*std::move(op));
+  if (!targets.patterns.empty()) return targets;
+  if (observability_of(all) != Observability::none) targets.why_unobservable = "it is not an op";
+  targets.patterns.emplace_back(pattern);
+  return targets;
 }
 
 std::optional<std::string> KnownNames::op_bound_by(std::string_view binding) const {
@@ -297,11 +297,12 @@ std::optional<std::string> KnownNames::op_bound_by(std::string_view binding) con
   const std::string_view name = bound_name(function);
   if (name.empty()) return std::nullopt;
   std::string op = fmt::format("aten::{}", name);
-  return knowledge_of_ops(op) == Knowledge::none ? std::nullopt : std::optional(std::move(op));
+  return observability_of_ops(op) == Observability::none ? std::nullopt
+                                                         : std::optional(std::move(op));
 }
 
-std::string KnownNames::why_untold(std::string_view asked, const PythonName& name,
-                                   const Locator& locator) const {
+std::string KnownNames::why_unobservable(std::string_view asked, const PythonName& name,
+                                         const Locator& locator) const {
   if (name.kind == PythonKind::class_) return why_unseen(name.name, locator);
   if (name.kind != PythonKind::function) return {};
   if (is_made_by_call(name))
@@ -352,122 +353,124 @@ std::string KnownNames::why_inherited(std::string_view asked, std::string_view f
 }
 
 bool KnownNames::any_matches(std::string_view pattern) const {
-  return knowledge_of(meaning_of(pattern)) != Knowledge::none;
+  return observability_of(targets_of(pattern)) != Observability::none;
 }
 
-Knowledge KnownNames::knowledge_of(const NameMeaning& meaning) const {
-  if (!meaning.why_untold.empty()) return Knowledge::unrecorded;
-  const Knowledge python = counts_python() ? Knowledge::recorded : Knowledge::led;
-  Knowledge best = meaning.classes.empty() ? Knowledge::none : python;
-  for (const std::string& pattern : meaning.patterns)
-    best = std::max(best, knowledge_of_pattern(pattern));
+Observability KnownNames::observability_of(const NameTargets& targets) const {
+  if (!targets.why_unobservable.empty()) return Observability::unrecorded;
+  const Observability python = counts_python() ? Observability::recorded : Observability::led;
+  Observability best = targets.classes.empty() ? Observability::none : python;
+  for (const std::string& pattern : targets.patterns)
+    best = std::max(best, observability_of_pattern(pattern));
   return best;
 }
 
-Knowledge KnownNames::knowledge_of_pattern(std::string_view pattern) const {
-  const auto [known, is_new] = known_.try_emplace(std::string(pattern), Knowledge::none);
-  if (is_new) known->second = find_knowledge(pattern);
+Observability KnownNames::observability_of_pattern(std::string_view pattern) const {
+  const auto [known, is_new] = known_.try_emplace(std::string(pattern), Observability::none);
+  if (is_new) known->second = find_observability(pattern);
   return known->second;
 }
 
-Knowledge KnownNames::find_knowledge(std::string_view pattern) const {
-  Knowledge best = knowledge_of_ops(pattern);
-  for (const auto& more : {&KnownNames::knowledge_of_python, &KnownNames::knowledge_of_functions})
-    if (best != Knowledge::recorded) best = std::max(best, (this->*more)(pattern));
+Observability KnownNames::find_observability(std::string_view pattern) const {
+  Observability best = observability_of_ops(pattern);
+  for (const auto& more :
+       {&KnownNames::observability_of_python, &KnownNames::observability_of_functions})
+    if (best != Observability::recorded) best = std::max(best, (this->*more)(pattern));
   return best;
 }
 
-Knowledge KnownNames::knowledge_of_ops(std::string_view pattern) const {
+Observability KnownNames::observability_of_ops(std::string_view pattern) const {
   for (const Trace& trace : traces_)
     for (const auto& [step, name] : trace.meta.op_names)
-      if (names_op(pattern, name)) return Knowledge::recorded;
-  if (index_ == nullptr) return Knowledge::none;
+      if (names_op(pattern, name)) return Observability::recorded;
+  if (index_ == nullptr) return Observability::none;
   for (const OpEntry& op : ops())
-    if (names_op(pattern, op.name)) return Knowledge::recorded;
+    if (names_op(pattern, op.name)) return Observability::recorded;
   // Ops that are in no yaml file: those of TORCH_LIBRARY.
   for (const Registration& registration : registrations())
     if (registration.name.find("::") != std::string_view::npos &&
         names_op(pattern, registration.name))
-      return Knowledge::by_record;
-  return Knowledge::none;
+      return Observability::by_record;
+  return Observability::none;
 }
 
-Knowledge KnownNames::knowledge_of_python(std::string_view pattern) const {
-  const Knowledge function_is = counts_python() ? Knowledge::recorded : Knowledge::led;
+Observability KnownNames::observability_of_python(std::string_view pattern) const {
+  const Observability function_is = counts_python() ? Observability::recorded : Observability::led;
   for (const Trace& trace : traces_)
     for (const PythonFunction& function : trace.python_functions)
       if (matches_glob(function.name, pattern))
-        return function.file.empty() ? Knowledge::recorded : function_is;
-  Knowledge best = Knowledge::none;
+        return function.file.empty() ? Observability::recorded : function_is;
+  Observability best = Observability::none;
   if (index_ == nullptr) return best;
   for (const PythonName& name : python_names()) {
     if (!matches_glob(name.name, pattern)) continue;
     if (name.kind == PythonKind::function) return function_is;
     // Functions bound in C++ are recorded through their binding, if that has a probe.
     const bool seen = name.kind == PythonKind::builtin && is_probed(name.target);
-    best = std::max(best, !seen                      ? Knowledge::unrecorded
-                          : op_bound_by(name.target) ? Knowledge::recorded
-                                                     : Knowledge::unshown);
+    best = std::max(best, !seen                      ? Observability::unrecorded
+                          : op_bound_by(name.target) ? Observability::recorded
+                                                     : Observability::hidden);
   }
   return best;
 }
 
-Knowledge KnownNames::knowledge_of_functions(std::string_view wanted) const {
+Observability KnownNames::observability_of_functions(std::string_view wanted) const {
   const std::string exact = statically_known(wanted);
   const std::string pattern = with_one_capability(exact);
   const std::vector<std::string_view> words = identifiers_in(pattern);
   // The functions of a library are not all known, but the library is.
   if (pattern.find('*') != std::string::npos && !library_of(pattern).empty())
-    return Knowledge::recorded;
+    return Observability::recorded;
   if (const std::string fortran = fortran_name(pattern); !fortran.empty() && is_probed(fortran))
-    return Knowledge::recorded;
-  Knowledge best = Knowledge::none;
+    return Observability::recorded;
+  Observability best = Observability::none;
   for (const Trace& trace : traces_)
     for (const TraceFunction& function : trace.functions)
       if (names_symbol(exact, words, function.symbol))
-        best = std::max(best, !function.probed                ? Knowledge::walked
-                              : is_in_header(function.symbol) ? Knowledge::inlined
-                                                              : Knowledge::recorded);
-  if (best == Knowledge::recorded) return best;
-  if (is_library_function(pattern) && is_probed(pattern)) return Knowledge::recorded;
+        best = std::max(best, !function.probed                ? Observability::walked
+                              : is_in_header(function.symbol) ? Observability::inlined
+                                                              : Observability::recorded);
+  if (best == Observability::recorded) return best;
+  if (is_library_function(pattern) && is_probed(pattern)) return Observability::recorded;
   if (index_ == nullptr || words.empty()) return best;
-  return std::max(best, knowledge_of_indexed(exact, pattern, words));
+  return std::max(best, observability_of_indexed(exact, pattern, words));
 }
 
-Knowledge KnownNames::knowledge_of_indexed(const std::string& exact, const std::string& pattern,
-                                           const std::vector<std::string_view>& words) const {
+Observability KnownNames::observability_of_indexed(
+    const std::string& exact, const std::string& pattern,
+    const std::vector<std::string_view>& words) const {
   const std::string_view longest = *std::ranges::max_element(words, {}, &std::string_view::size);
-  Knowledge best = Knowledge::none;
+  Observability best = Observability::none;
   index_->each_symbol_with(longest, [&](std::string_view symbol) {
     if (symbol.find('#') != std::string_view::npos || !names_symbol(pattern, words, symbol))
       return true;
-    best = std::max(best, knowledge_of_symbol(symbol));
-    return best != Knowledge::recorded;
+    best = std::max(best, observability_of_symbol(symbol));
+    return best != Observability::recorded;
   });
   // A function that was inlined into its callers has no symbol, and so no probe.
   const auto has_probe = [&](std::string_view symbol) {
     return names_symbol(exact, words, symbol) && is_probed(symbol);
   };
-  if (best > Knowledge::unrecorded)
+  if (best > Observability::unrecorded)
     for (const Trace& trace : traces_)
       if (const std::string& folder = trace.meta.torch_folder;
           !folder.empty() && library_of(pattern).empty() && !names_device_kernel(pattern, words) &&
           !WheelSymbols(std::filesystem::path(folder) / "lib").any_with(longest, has_probe))
-        return Knowledge::absent;
+        return Observability::absent;
   return best;
 }
 
-Knowledge KnownNames::knowledge_of_symbol(std::string_view symbol) const {
+Observability KnownNames::observability_of_symbol(std::string_view symbol) const {
   const auto definition = index_->find_definition(symbol);
   const auto kind = definition ? definition->kind : DefinitionKind::function;
-  if (kind == DefinitionKind::device_kernel) return Knowledge::recorded;
+  if (kind == DefinitionKind::device_kernel) return Observability::recorded;
   const std::string name = qualified_name(symbol);
   // C++ overloads in a library's header have the name of the library's C function.
   if (kind != DefinitionKind::function || (!is_probed(symbol) && !is_probed(name)))
-    return Knowledge::unrecorded;
-  if (definition && is_header(definition->location.file)) return Knowledge::inlined;
-  return classify(name, "").visibility == Visibility::always ? Knowledge::recorded
-                                                             : Knowledge::unshown;
+    return Observability::unrecorded;
+  if (definition && is_header(definition->location.file)) return Observability::inlined;
+  return classify(name, "").visibility == Visibility::always ? Observability::recorded
+                                                             : Observability::hidden;
 }
 
 bool KnownNames::is_in_header(std::string_view symbol) const {
@@ -491,9 +494,9 @@ bool KnownNames::names_device_kernel(std::string_view pattern,
   return found;
 }
 
-RecordedCalls KnownNames::recorded_calls(const NameMeaning& meaning) const {
+RecordedCalls KnownNames::recorded_calls(const NameTargets& targets) const {
   RecordedCalls calls;
-  for (const Trace& trace : traces_) add_recorded_calls(trace, meaning, calls);
+  for (const Trace& trace : traces_) add_recorded_calls(trace, targets, calls);
   return calls;
 }
 

@@ -21,7 +21,7 @@ class Locator;
 struct RecordedCalls;
 
 /// The functions, ops and classes that a rule's name refers to.
-struct NameMeaning {
+struct NameTargets {
   /// A function bound in C++. Represents frames that were not called by name in Python: `x + y`.
   struct Binding {
     std::string symbol;  ///< Canonical symbol.
@@ -32,7 +32,7 @@ struct NameMeaning {
   std::vector<std::string> patterns;
   std::vector<std::string> classes;  ///< Python classes. Frames of their methods represent them.
   std::vector<Binding> bindings;
-  std::string why_untold;  ///< Why no frame can be attributed to the name; empty if one can.
+  std::string why_unobservable;  ///< Why no frame can be attributed to the name; empty if one can.
 
   /// Returns true if a frame is a call of the name. A method that is called by another method of
   /// its class is not a call of the class. `inside` is the innermost Python function above the
@@ -47,7 +47,7 @@ struct NameMeaning {
 
 /// Describes if and where calls of a name can be found. Of several functions, the one that is known
 /// best counts.
-enum class Knowledge : std::uint8_t {
+enum class Observability : std::uint8_t {
   none,        ///< The name is unknown.
   absent,      ///< PyTorch's source has it, but no library of the traced torch.
   unrecorded,  ///< The name is known, but traces don't record its calls.
@@ -55,7 +55,7 @@ enum class Knowledge : std::uint8_t {
   walked,      ///< A function without a probe: counted where the stack was walked.
   led,         ///< A Python function: counted where it led to something that is recorded.
   inlined,     ///< A function of a header: counted where it was not compiled into its caller.
-  unshown,     ///< Its calls are in traces; reports leave them out unless everything is requested.
+  hidden,      ///< Its calls are in traces; reports leave them out unless everything is requested.
   recorded,    ///< Its calls are in traces and in reports.
 };
 
@@ -72,17 +72,17 @@ class KnownNames {
   /// called. Template instances are not listed anywhere, so `f<double>*` is known if `f` is.
   bool any_matches(std::string_view pattern) const;
 
-  /// Returns the meaning of a rule's name, resolving aliases and Python's spelling of ops.
-  NameMeaning meaning_of(std::string_view pattern) const;
+  /// Returns the targets of a rule's name, resolving aliases and Python's spelling of ops.
+  NameTargets targets_of(std::string_view pattern) const;
 
   /// Returns the ops that a name stands for: those with that name, and those after which its
   /// binding is named.
-  NameMeaning ops_meant_by(std::string_view pattern) const;
+  NameTargets target_ops(std::string_view pattern) const;
 
-  /// Returns how calls of a meaning can be found.
-  Knowledge knowledge_of(const NameMeaning& meaning) const;
+  /// Returns how calls of a targets can be found.
+  Observability observability_of(const NameTargets& targets) const;
 
-  RecordedCalls recorded_calls(const NameMeaning& meaning) const;
+  RecordedCalls recorded_calls(const NameTargets& targets) const;
 
   /// Returns true if each call of a Python function was counted, whatever it led to.
   bool counts_python() const;
@@ -102,23 +102,23 @@ class KnownNames {
   bool complete() const { return index_ != nullptr; }
 
  private:
-  void add_python_names(std::string_view pattern, NameMeaning& meaning) const;
-  void add_matching_python_names(std::string_view pattern, NameMeaning& meaning) const;
-  static void add_python_name(const PythonName& name, NameMeaning& meaning);
-  std::string why_untold(std::string_view asked, const PythonName& name,
-                         const Locator& locator) const;
+  void add_python_names(std::string_view pattern, NameTargets& targets) const;
+  void add_matching_python_names(std::string_view pattern, NameTargets& targets) const;
+  static void add_python_name(const PythonName& name, NameTargets& targets);
+  std::string why_unobservable(std::string_view asked, const PythonName& name,
+                               const Locator& locator) const;
   bool is_made_by_call(const PythonName& function) const;
   std::string why_unseen(std::string_view type, const Locator& locator) const;
   std::string why_inherited(std::string_view asked, std::string_view found,
                             const Locator& locator) const;
   std::optional<std::string> op_bound_by(std::string_view binding) const;
-  Knowledge knowledge_of_pattern(std::string_view pattern) const;
-  Knowledge knowledge_of_ops(std::string_view pattern) const;
-  Knowledge knowledge_of_python(std::string_view pattern) const;
-  Knowledge knowledge_of_functions(std::string_view wanted) const;
-  Knowledge knowledge_of_indexed(const std::string& exact, const std::string& pattern,
-                                 const std::vector<std::string_view>& words) const;
-  Knowledge knowledge_of_symbol(std::string_view symbol) const;
+  Observability observability_of_pattern(std::string_view pattern) const;
+  Observability observability_of_ops(std::string_view pattern) const;
+  Observability observability_of_python(std::string_view pattern) const;
+  Observability observability_of_functions(std::string_view wanted) const;
+  Observability observability_of_indexed(const std::string& exact, const std::string& pattern,
+                                         const std::vector<std::string_view>& words) const;
+  Observability observability_of_symbol(std::string_view symbol) const;
   bool is_class_of_trace(std::string_view name) const;
   bool is_in_header(std::string_view symbol) const;
   bool names_device_kernel(std::string_view pattern,
@@ -128,7 +128,7 @@ class KnownNames {
   const std::vector<PythonName>& python_names() const;
   const std::vector<OpEntry>& ops() const;
   const std::vector<Registration>& registrations() const;
-  Knowledge find_knowledge(std::string_view pattern) const;
+  Observability find_observability(std::string_view pattern) const;
 
   std::span<const Trace> traces_;
   const Index* index_;
@@ -137,7 +137,7 @@ class KnownNames {
   mutable std::optional<std::vector<PythonName>> python_names_;
   mutable std::optional<std::vector<OpEntry>> ops_;
   mutable std::optional<std::vector<Registration>> registrations_;
-  mutable std::map<std::string, Knowledge, std::less<>> known_;  // By pattern.
+  mutable std::map<std::string, Observability, std::less<>> known_;  // By pattern.
 };
 
 }  // namespace optrace

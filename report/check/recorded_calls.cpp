@@ -19,16 +19,16 @@ bool is_called_method(std::string_view function) {
 
 class CallsOfTrace {
  public:
-  CallsOfTrace(const Trace& trace, const NameMeaning& meaning, RecordedCalls& calls)
-      : trace_(trace), meaning_(meaning), calls_(calls) {
+  CallsOfTrace(const Trace& trace, const NameTargets& targets, RecordedCalls& calls)
+      : trace_(trace), targets_(targets), calls_(calls) {
     for (const TraceFunction& function : trace.functions) {
       const std::string name = qualified_name(function.symbol);
-      functions_.push_back(!function.symbol.empty() && meaning.names(name));
-      bindings_.push_back(meaning.names_binding(function.symbol, function.source_file));
+      functions_.push_back(!function.symbol.empty() && targets.names(name));
+      bindings_.push_back(targets.names_binding(function.symbol, function.source_file));
       ops_.push_back(is_called_op(function.symbol));
     }
     for (const PythonFunction& function : trace.python_functions)
-      python_.push_back(meaning.names(function.name));
+      python_.push_back(targets.names(function.name));
   }
 
   void add() {
@@ -52,8 +52,8 @@ class CallsOfTrace {
 
   /// Adds calls of a Python function that paths don't have, or removes resumptions.
   void add(const std::string& name, std::int64_t beyond) {
-    const bool method = meaning_.names_method(name, {});
-    if (meaning_.names(name) || (method && is_called_method(name)))
+    const bool method = targets_.names_method(name, {});
+    if (targets_.names(name) || (method && is_called_method(name)))
       calls_.python += static_cast<std::uint64_t>(beyond);  // Modulo 2^64.
     else if (method)
       calls_.other_methods = true;
@@ -63,12 +63,12 @@ class CallsOfTrace {
     const auto step = dispatcher_step_of_symbol(symbol);
     if (!step || step->redispatch) return false;
     const auto op = trace_.meta.op_names.find(std::string(step->op));
-    return op != trace_.meta.op_names.end() && meaning_.names_operator(op->second);
+    return op != trace_.meta.op_names.end() && targets_.names_operator(op->second);
   }
 
   bool is_named_python(const TracePath& path) const {
     return python_.at(path.what) ||
-           meaning_.names_method(trace_.python_functions[path.what].name, python_above(path));
+           targets_.names_method(trace_.python_functions[path.what].name, python_above(path));
   }
 
   bool is_named_native(const TracePath& path) const {
@@ -105,7 +105,7 @@ class CallsOfTrace {
   }
 
   const Trace& trace_;
-  const NameMeaning& meaning_;
+  const NameTargets& targets_;
   RecordedCalls& calls_;
   std::vector<bool> functions_, bindings_, ops_, python_;
 };
@@ -116,8 +116,8 @@ bool counts_python(const Trace& trace) {
   return trace.meta.python_calls_beyond_paths.has_value();
 }
 
-void add_recorded_calls(const Trace& trace, const NameMeaning& meaning, RecordedCalls& calls) {
-  CallsOfTrace(trace, meaning, calls).add();
+void add_recorded_calls(const Trace& trace, const NameTargets& targets, RecordedCalls& calls) {
+  CallsOfTrace(trace, targets, calls).add();
 }
 
 }  // namespace optrace

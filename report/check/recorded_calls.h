@@ -27,6 +27,6 @@ struct RecordedCalls {
 bool counts_python(const Trace& trace);
 
 /// Adds a trace's calls.
-void add_recorded_calls(const Trace& trace, const NameMeaning& meaning, RecordedCalls& calls);
+void add_recorded_calls(const Trace& trace, const NameTargets& targets, RecordedCalls& calls);
 
 }  // namespace optrace

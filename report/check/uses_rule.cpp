@@ -90,13 +90,13 @@ class UsesCounter final : public RuleCounter {
       : rule_(rule),
         context_(context),
         never_(forbids(rule)),
-        meaning_(context.names().ops_meant_by(rule.pattern)) {}
+        targets_(context.names().target_ops(rule.pattern)) {}
 
   /// The path that is kept leads to the cause of a failure: the forbidden backend, or the library
   /// that was used instead.
   void visit(const PathToFrame& path) override {
     const Frame& op = path.frame();
-    if (!is_op_call(op) || !op.op || !meaning_.names_operator(*op.op)) return;
+    if (!is_op_call(op) || !op.op || !targets_.names_operator(*op.op)) return;
     const std::uint64_t calls = calls_on(op, rule_.device, context_.report());
     if (calls == 0) return;
     occurrences().add(calls);
@@ -149,7 +149,7 @@ class UsesCounter final : public RuleCounter {
  private:
   std::optional<Undecidable> why_nothing_was_checked() const {
     if (context_.options().allow_unknown) return std::nullopt;
-    Certainty certainty = certainty_of(rule_, meaning_, 0, Knowledge::recorded, context_);
+    Certainty certainty = certainty_of(rule_, targets_, 0, Observability::recorded, context_);
     if (certainty.sureness != Sureness::exact) return std::move(certainty.reason);
     if (!never_) return std::nullopt;
     return Undecidable{
@@ -173,7 +173,7 @@ class UsesCounter final : public RuleCounter {
   const Rule& rule_;
   const CheckContext& context_;
   bool never_;
-  NameMeaning meaning_;
+  NameTargets targets_;
   std::uint64_t using_ = 0;     // Calls of the op that use the backend.
   std::uint64_t doubtful_ = 0;  // Calls that may use it.
   std::set<std::string> instead_;
