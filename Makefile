@@ -138,8 +138,9 @@ fuzz: test-packages
 
 stress: build
 	@.venv/bin/python -B tests/stress/run_stress.py --python .venv/bin/python
-	@OPTRACE_TEST_ATTACHES=500 .venv/bin/python -B -m pytest -p no:cacheprovider -q \
-	  tests/end_to_end/programs/test_attach_often.py
+	@.venv/bin/python -B -m pytest -p no:cacheprovider -q -m stress \
+	  tests/end_to_end/programs/test_attach_often.py \
+	  tests/end_to_end/programs/test_attach_programs.py
 
 neighbours-venv: packages
 	@setup/make-venv.sh .venv-neighbours setup/requirements-reference.txt tests/requirements.txt \

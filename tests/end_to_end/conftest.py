@@ -226,6 +226,7 @@ def _run(arguments, timeout=TIMEOUT, env=None, **options):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "verify: run by `make verify`, not by `make test`")
+    config.addinivalue_line("markers", "stress: run by `make stress` before a release")
 
 
 @pytest.hookimpl(hookwrapper=True)

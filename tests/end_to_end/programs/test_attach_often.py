@@ -1,6 +1,5 @@
 """`optrace attach` hundreds of times to one process, and killed at any moment: the process loses no
 iteration, its results are right, and nothing accumulates in it."""
-import os
 import pathlib
 import random
 import re
@@ -22,7 +21,7 @@ from attach_target import (
 from kept_traces import without_place
 
 # `make stress` attaches five hundred times, and `make test` only a few.
-ATTACHES = int(os.environ.get("OPTRACE_TEST_ATTACHES", "200"))
+ATTACHES = 500
 FEW_ATTACHES = 12
 KILLS = 50
 FEW_KILLS = 6
@@ -36,7 +35,7 @@ def memory_of(pid):
 
 
 @pytest.mark.parametrize("attaches", [
-    FEW_ATTACHES, pytest.param(ATTACHES, marks=pytest.mark.verify, id="hundreds")])
+    FEW_ATTACHES, pytest.param(ATTACHES, marks=pytest.mark.stress, id="hundreds")])
 def test_attach_again_and_again(optrace, python, tmp_path, attaches):
     with Target(python, tmp_path / "target", "resting") as target:
         target.wait_for_lines(2 * PERIOD)
@@ -56,7 +55,7 @@ def test_attach_again_and_again(optrace, python, tmp_path, attaches):
 
 
 @pytest.mark.parametrize("kills", [
-    FEW_KILLS, pytest.param(KILLS, marks=pytest.mark.verify, id="many")])
+    FEW_KILLS, pytest.param(KILLS, marks=pytest.mark.stress, id="many")])
 def test_killed_at_any_moment(optrace, python, tmp_path, kills):
     """The kills are spread over all phases: inspecting, stopping, placing probes, recording."""
     moments = random.Random(7)

@@ -42,7 +42,7 @@ def children_of(pid):
     return found
 
 
-@pytest.mark.parametrize("attaches", [2, pytest.param(5, marks=pytest.mark.verify)])
+@pytest.mark.parametrize("attaches", [2, pytest.param(5, marks=pytest.mark.stress)])
 @pytest.mark.parametrize(("kind", "ops"), [
     ("threads", OF_ANSWERS), ("server", OF_ANSWERS), ("loader", {"aten::relu", "aten::mean.dim"}),
     ("forking", OF_ANSWERS), ("profiled", OF_ANSWERS)])
@@ -70,7 +70,7 @@ def test_it_is_traced_and_goes_on(optrace, python, tmp_path, kind, ops, attaches
         end(target, undisturbed)
 
 
-@pytest.mark.parametrize("attaches", [4, pytest.param(20, marks=pytest.mark.verify)])
+@pytest.mark.parametrize("attaches", [4, pytest.param(20, marks=pytest.mark.stress)])
 def test_exceptions_of_signal_handlers_and_profile_functions_are_the_programs(optrace, python,
                                                                               tmp_path, attaches):
     with Target(python, tmp_path / "target", "interrupted") as target:
