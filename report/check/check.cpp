@@ -73,6 +73,8 @@ class Check {
     if (report_.roots.empty()) {
       result.status = Status::failed;
       result.found = "nothing: the report is empty";
+      if (const Shortfall* const shortfall = deciding_shortfall(counter, counter.judge().holds))
+        set_undecidable(*shortfall, result);
       return result;
     }
     judge(counter, result);
@@ -88,9 +90,12 @@ class Check {
     if (verdict.undecidable)
       set_undecidable(*verdict.undecidable, result);
     else if (const Shortfall* const shortfall = deciding_shortfall(counter, verdict.holds))
-      set_undecidable(
-          {.why = sentence_of(*shortfall), .remedy = std::string(kind_of(*shortfall).remedy)},
-          result);
+      set_undecidable(*shortfall, result);
+  }
+
+  static void set_undecidable(const Shortfall& shortfall, CheckResult& result) {
+    set_undecidable(
+        {.why = sentence_of(shortfall), .remedy = std::string(kind_of(shortfall).remedy)}, result);
   }
 
   static void set_undecidable(const Undecidable& reason, CheckResult& result) {

@@ -372,6 +372,13 @@ TEST_CASE("a rule that could never fail is an error, not a pass", "[check]") {
 TEST_CASE("an empty report passes nothing", "[check]") {
   CHECK(one(empty_report(), "launches <= 12").status == Status::failed);
   CHECK(one(empty_report(), "never calls aten::mm").status == Status::failed);
+  Report report = empty_report();
+  report.shortfalls = {{"program_replaced", 1}};
+  for (const char* const rule : {"never calls aten::mm", "calls aten::mm >= 1"}) {
+    const CheckResult result = one(report, rule);
+    CHECK(result.status == Status::error);
+    CHECK_THAT(result.found, Catch::Contains("the report is empty") && Catch::Contains("exec"));
+  }
 }
 
 /// Returns a report in which torch.compile's wrapper calls a function, which calls `below`.
