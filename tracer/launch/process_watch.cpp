@@ -17,6 +17,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "pytorch/installed/wheel_libraries.h"
+
 namespace optrace {
 
 ProcessWatch::ProcessWatch(pid_t process)
@@ -43,16 +45,20 @@ bool uses_torch(pid_t process) {
   std::ifstream command(fmt::format("/proc/{}/cmdline", process));
   for (std::string word; std::getline(command, word, '\0');)
     if (word.find("_inductor") != std::string::npos) return false;
+  const std::string library = fmt::format("/{}", kTorchCpu);
   std::ifstream maps(fmt::format("/proc/{}/maps", process));
   for (std::string line; std::getline(maps, line);)
-    if (line.find("/libtorch_cpu.so") != std::string::npos) return true;
+    if (line.find(library) != std::string::npos) return true;
   return false;
 }
 
 }  // namespace
 
 void ChildrenWatch::look() {
-  if (used_torch_) return;
+  constexpr std::chrono::milliseconds kBetweenLooks{200};
+  const Clock::time_point now = Clock::now();
+  if (used_torch_ || now - looked_ < kBetweenLooks) return;
+  looked_ = now;
   had_torch_ = std::exchange(have_torch_, {});
   look_below(process_);
 }

@@ -38,13 +38,17 @@ class ChildrenWatch {
  public:
   explicit ChildrenWatch(pid_t process) : process_(process) {}
 
+  /// Looks, if the last time was a fifth of a second ago or more.
   void look();
   bool used_torch() const { return used_torch_; }
 
  private:
   void look_below(pid_t process);
 
+  using Clock = std::chrono::steady_clock;
+
   pid_t process_;
+  Clock::time_point looked_;
   bool used_torch_ = false;
   std::set<pid_t> had_torch_, have_torch_;  // At the last look, and at this one.
 };

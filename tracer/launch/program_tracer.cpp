@@ -111,7 +111,7 @@ ProgramResult run_program(const ProgramRequest& request,
     const int slice = watch.descriptor() < 0 ? 10 : 200;  // Milliseconds.
     ::poll(watched.data(), watched.size(), slice);
     program.listen();
-    children.look();
+    if (!request.children) children.look();
     if (const int signal = SignalForwarder::take_end_request(); signal != 0) {
       result.end_request = signal;
       program.stop_building();

@@ -62,10 +62,11 @@ struct UnreachedWindow {
 };
 
 struct ProgramResult {
-  int wait_status = 0;                   ///< The program's, from waitpid.
-  int end_request = 0;                   ///< The signal that asked this command to end, if any.
-  bool had_children = false;             ///< True if it waited for processes that it had started.
-  bool children_used_torch = false;      ///< One of those below it, waited for or not, did.
+  int wait_status = 0;        ///< The program's, from waitpid.
+  int end_request = 0;        ///< The signal that asked this command to end, if any.
+  bool had_children = false;  ///< True if it waited for processes that it had started.
+  /// One of those below it, waited for or not, did. Not known of a request for `children`.
+  bool children_used_torch = false;
   std::vector<TracedProcess> processes;  ///< The main one first, then by rank and id.
   std::vector<UnreachedWindow> unreached;
 };
