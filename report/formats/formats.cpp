@@ -9,7 +9,7 @@
 namespace optrace {
 namespace {
 
-void write_json(const Report& report, const FormatOptions&, OutputSink& sink) {
+void write_report_json(const Report& report, const FormatOptions&, OutputSink& sink) {
   to_json(report, sink);
 }
 
@@ -20,7 +20,7 @@ void write_page(const Report& report, const FormatOptions& options, OutputSink& 
 constexpr std::array kFormats = {
     ReportFormat{{{"text", "the tree"}, to_text}},
     ReportFormat{{{"summary", "one screen about a program"}, to_summary}, {.times = true}},
-    ReportFormat{{{"json", "schema optrace.report/1"}, write_json}},
+    ReportFormat{{{"json", "schema optrace.report/1"}, write_report_json}},
     ReportFormat{{{"csv", "the ops"}, to_csv}, {.times = true}},
     ReportFormat{{{"folded", "flame graphs"}, to_folded}, {.times = true}},
     ReportFormat{{{"speedscope", "flame graphs"}, to_speedscope},
