@@ -12,16 +12,20 @@
 namespace optrace {
 namespace {
 
+constexpr std::string_view kAcceptAsItIs =
+    "--allow-unknown (in Python allow_unknown=True) accepts the rule as it is.";
+
 std::string remedy_for_unknown(const std::string& pattern, const CheckContext& context) {
   if (!context.names().complete())
     return "There is no index of PyTorch's source, which has the names that were not called "
-           "(optrace source fetch creates one). --allow-unknown (in Python allow_unknown=True) "
-           "accepts the rule as it is.";
+           "(optrace source fetch creates one). " +
+           std::string(kAcceptAsItIs);
   const std::vector<std::string> near = context.similar_names(pattern);
   return fmt::format(
-      "{}--allow-unknown (in Python allow_unknown=True) accepts the rule as it is.",
-      near.empty() ? "Correct the name: `optrace locate NAME` and `optrace explain OP` find names. "
-                   : fmt::format("Did you mean {}? ", joined(near, ", ")));
+      "{} {}",
+      near.empty() ? "Correct the name: `optrace locate NAME` and `optrace explain OP` find names."
+                   : fmt::format("Did you mean {}?", joined(near, ", ")),
+      kAcceptAsItIs);
 }
 
 /// Returns why no trace shows calls of a name, of which this is known.
@@ -34,13 +38,13 @@ std::string_view why_not_observable(const NameTargets& targets, Observability kn
                "record";
 }
 
-constexpr std::string_view kNameAnother = "Name an op, or a function that does the work.";
-constexpr std::string_view kAcceptAsItIs =
-    " --allow-unknown (in Python allow_unknown=True) accepts the rule as it is.";
+std::string name_another() {
+  return fmt::format("Name an op, or a function that does the work. {}", kAcceptAsItIs);
+}
 
 Undecidable may_be_more(const std::string& pattern, std::string_view why) {
   return {.why = fmt::format("{} may have been called more often: {}", pattern, why),
-          .remedy = fmt::format("{}{}", kNameAnother, kAcceptAsItIs)};
+          .remedy = name_another()};
 }
 
 /// Returns why calls of a name of which this is known may be missing; empty if none are.
@@ -83,7 +87,7 @@ Certainty certainty_of(const Rule& rule, const NameTargets& targets, std::uint64
     return {Sureness::not_observable,
             {.why = fmt::format("no trace can show calls of {}: {}", rule.pattern,
                                 why_not_observable(targets, known)),
-             .remedy = fmt::format("{}{}", kNameAnother, kAcceptAsItIs)}};
+             .remedy = name_another()}};
   if (known == Observability::by_record && !context.arguments().any)
     return {Sureness::not_recorded,
             without_op_records(fmt::format(
@@ -100,7 +104,7 @@ Certainty certainty_of(const Rule& rule, const NameTargets& targets, std::uint64
         {.why = fmt::format("{} is a class without a constructor and a forward() of its own, and "
                             "what it inherits is recorded by the name of the other class",
                             rule.pattern),
-         .remedy = fmt::format("Name the class that defines them.{}", kAcceptAsItIs)}};
+         .remedy = fmt::format("Name the class that defines them. {}", kAcceptAsItIs)}};
   const std::string_view why = why_more(counted_as == Observability::recorded ? known : counted_as);
   if (why.empty()) return {};
   return {Sureness::at_least, may_be_more(rule.pattern, why)};

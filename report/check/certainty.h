@@ -26,8 +26,8 @@ struct Certainty {
   std::optional<Undecidable> why_undecided(const Rule& rule, std::uint64_t found) const;
 };
 
-/// `targets` are those of the rule's pattern. `found` calls were counted, and `counted_as`
-/// says how those are that are known least. With --allow-unknown, names are taken as they are.
+/// `targets` are those of the rule's pattern. `found` calls were counted; `counted_as` is the least
+/// certain way in which one of them was. With --allow-unknown, names are taken as they are.
 Certainty certainty_of(const Rule& rule, const NameTargets& targets, std::uint64_t found,
                        Observability counted_as, const CheckContext& context);
 

@@ -26,6 +26,7 @@
 #include "pytorch/symbols/symbol_key.h"
 #include "pytorch/symbols/symbol_name.h"
 #include "report/check/recorded_calls.h"
+#include "report/check/source_file.h"
 #include "report/model/op_call.h"
 
 namespace optrace {
@@ -116,7 +117,7 @@ bool names_fortran(std::string_view pattern, std::string_view function) {
 /// Returns true if this function is the body of a class that has none of the methods by which
 /// classes are called, or if its source can't be read.
 bool is_class_without_calls(const PythonFunction& function) {
-  std::ifstream source(function.file);
+  std::ifstream source = open_source(function.file);
   std::string line;
   for (std::uint32_t i = 1; i < function.first_line && source; ++i) std::getline(source, line);
   std::optional<std::size_t> around;  // Indentation of the class.
@@ -316,7 +317,8 @@ bool KnownNames::is_made_by_call(const PythonName& function) const {
   for (const Trace& trace : traces_) {
     const std::string& folder = trace.meta.torch_folder;
     if (folder.empty()) continue;
-    std::ifstream source(std::filesystem::path(folder).parent_path() / function.location.file);
+    std::ifstream source =
+        open_source(std::filesystem::path(folder).parent_path() / function.location.file);
     std::string line;
     for (std::uint32_t i = 0; i < function.location.line && source; ++i) std::getline(source, line);
     return source && line.find("def ") == std::string::npos;

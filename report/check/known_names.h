@@ -79,7 +79,7 @@ class KnownNames {
   /// binding is named.
   NameTargets target_ops(std::string_view pattern) const;
 
-  /// Returns how calls of a targets can be found.
+  /// Returns how calls of targets can be found.
   Observability observability_of(const NameTargets& targets) const;
 
   RecordedCalls recorded_calls(const NameTargets& targets) const;

@@ -16,6 +16,7 @@
 #include "platform/text/printable_text.h"
 #include "report/check/formats/check_messages.h"
 #include "report/check/formats/check_output.h"
+#include "report/check/source_file.h"
 
 namespace optrace {
 namespace {
@@ -25,11 +26,7 @@ using Status = CheckResult::Status;
 
 /// Returns a line (from 1) of a Python source file, if it can be read.
 std::optional<std::string> source_line(const std::filesystem::path& file, std::uint32_t number) {
-  constexpr std::uintmax_t kMaxSize = 16 << 20;  // Bytes.
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(file, error)) return std::nullopt;
-  if (std::filesystem::file_size(file, error) > kMaxSize || error) return std::nullopt;
-  std::ifstream stream(file, std::ios::binary);
+  std::ifstream stream = open_source(file);
   std::string line;
   for (std::uint32_t i = 0; i < number; ++i)
     if (!std::getline(stream, line)) return std::nullopt;
