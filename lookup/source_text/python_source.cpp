@@ -277,8 +277,6 @@ std::size_t PythonSource::line_of(const Token& token) const {
 }
 
 std::size_t PythonSource::end_of_block(std::size_t line) const {
-  // The column of each logical line is that of its first token.
-  const auto column_of = [&](const Token& token) { return token.begin - lines_[line_of(token)]; };
   std::optional<std::size_t> own;
   std::size_t last = line;
   bool begins = true;
@@ -305,6 +303,32 @@ std::size_t PythonSource::end_of_block(std::size_t line) const {
           line_of({token.kind, token.end == token.begin ? token.begin : token.end - 1, token.end});
   }
   return own ? last + 1 : line;
+}
+
+std::vector<std::string> PythonSource::definitions() const {
+  struct Scope {
+    std::size_t column;
+    std::string prefix;  // Of the names in it.
+  };
+  std::vector<Scope> scopes;
+  std::vector<std::string> names;
+  bool begins = true;
+  for (auto token = tokens_.begin(); token != tokens_.end(); ++token) {
+    const bool first = begins && token->kind == TokenKind::name;
+    begins = token->kind == TokenKind::line_end;
+    if (!first) continue;
+    const std::size_t column = column_of(*token);
+    if (text_of(*token) == "async") ++token;
+    const bool is_class = text_of(*token) == "class";
+    if (!is_class && text_of(*token) != "def") continue;
+    if ((++token)->kind != TokenKind::name) continue;
+    while (!scopes.empty() && scopes.back().column >= column) scopes.pop_back();
+    std::string name =
+        (scopes.empty() ? std::string() : scopes.back().prefix) + std::string(text_of(*token));
+    scopes.push_back({column, name + (is_class ? "." : ".<locals>.")});
+    names.push_back(std::move(name));
+  }
+  return names;
 }
 
 std::vector<PythonCallInText> PythonSource::calls(std::size_t first, std::size_t end) const {

@@ -52,6 +52,10 @@ class PythonSource {
   /// the parts `super` and `f`.
   std::vector<PythonCallInText> calls(std::size_t first, std::size_t end) const;
 
+  /// Returns the functions and classes by the names that Python gives them in their module:
+  /// `Net.forward`, `outer.<locals>.inner`.
+  std::vector<std::string> definitions() const;
+
   /// Returns a line without its end; empty behind the last one.
   std::string_view line(std::size_t number) const;
 
@@ -71,6 +75,8 @@ class PythonSource {
   bool is_super_call_before(TokenAt dot) const;
   std::string attribute_assigned_before(TokenAt value) const;
   std::size_t line_of(const Token& token) const;
+  /// Of the first token of a logical line, that is the indentation.
+  std::size_t column_of(const Token& token) const { return token.begin - lines_[line_of(token)]; }
 
   std::string_view text_of(const Token& token) const {
     return std::string_view(text_).substr(token.begin, token.end - token.begin);

@@ -120,7 +120,11 @@ const VendorLibrary kLibraries[] = {
     {.name = "CUDA",
      .memory = device,
      .files = {"libcudart*", "libcuda.so*"},
-     .functions = {{"cudaLaunch*", always, kCProbes},
+     // Names that nvcc calls, so that no source has them.
+     .functions = {{"cudaLaunchKernel", always, kCProbes},
+                   {"cudaLaunchKernelExC", always, kCProbes},
+                   {"cudaLaunchCooperativeKernel", always, kCProbes},
+                   {"cudaLaunch*", always, kCProbes},
                    {"__cudaLaunch*", always, kCProbes},
                    {"cudaGraphLaunch*", kElsewhere, kCProbes},
                    {"cudaMemcpy*", kElsewhere, kCProbes},

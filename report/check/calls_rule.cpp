@@ -90,10 +90,10 @@ class CallsCounter final : public RuleCounter {
       verdict.found = "called " + counted(calls, "time");
     else if (!verdict.undecidable)
       verdict.found = "never called";
-    if (!context_.options().all && recorded_.unshown_ops != 0 && !verdict.undecidable)
+    if (!context_.options().all && recorded_.unshown != 0 && !verdict.undecidable)
       verdict.found += fmt::format(
           ", besides {} by imports of torch's modules or compilations (--all counts them)",
-          counted(recorded_.unshown_ops, "call"));
+          counted(recorded_.unshown, "call"));
     return verdict;
   }
 
@@ -116,7 +116,7 @@ class CallsCounter final : public RuleCounter {
     return std::max(occurrences().count(), recorded_.native) +
            (context_.names().counts_python() ? recorded_.python
                                              : std::max(in_python_, recorded_.python)) +
-           (context_.options().all ? recorded_.unshown_ops : 0);
+           (context_.options().all ? recorded_.unshown : 0);
   }
 
   Observability counted_as() const {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <set>
 
@@ -14,6 +15,7 @@
 #include "lookup/locate/locate.h"
 #include "lookup/locate/op_spelling.h"
 #include "lookup/locate/wheel_symbols.h"
+#include "lookup/source_text/python_source.h"
 #include "platform/error.h"
 #include "platform/text/ascii_text.h"
 #include "platform/text/glob.h"
@@ -114,30 +116,6 @@ bool names_fortran(std::string_view pattern, std::string_view function) {
   return !wanted.empty() && matches_glob(fortran_name(function), wanted);
 }
 
-/// Returns true if this function is the body of a class that has none of the methods by which
-/// classes are called, or if its source can't be read.
-bool is_class_without_calls(const PythonFunction& function) {
-  std::ifstream source = open_source(function.file);
-  std::string line;
-  for (std::uint32_t i = 1; i < function.first_line && source; ++i) std::getline(source, line);
-  std::optional<std::size_t> around;  // Indentation of the class.
-  while (std::getline(source, line)) {
-    const std::size_t indent = line.find_first_not_of(" \t");
-    if (indent == std::string::npos) continue;
-    const std::string_view code = std::string_view(line).substr(indent);
-    if (around) {
-      if (indent <= *around) return true;
-      for (const std::string_view method : kCalledMethods)
-        if (code.starts_with(fmt::format("def {}(", method))) return false;
-    } else if (code.starts_with("class ")) {
-      around = indent;
-    } else if (code.starts_with("def ") || code.starts_with("async def ")) {
-      return false;
-    }
-  }
-  return true;
-}
-
 /// Returns the library whose functions start like the pattern, up to its first `*`.
 std::string_view library_of(std::string_view pattern) {
   const std::string_view start = pattern.substr(0, std::min(pattern.find('*'), pattern.size()));
@@ -159,7 +137,8 @@ bool NameTargets::names_operator(std::string_view op) const {
 
 bool NameTargets::names_method(std::string_view function, std::string_view inside) const {
   return std::ranges::any_of(classes, [&](const std::string& type) {
-    return is_member(function, type) && !is_member(inside, type);
+    return is_member(function, type) && function.rfind('.') == type.size() &&
+           !is_member(inside, type);
   });
 }
 
@@ -402,6 +381,7 @@ Observability KnownNames::observability_of_python(std::string_view pattern) cons
     for (const PythonFunction& function : trace.python_functions)
       if (matches_glob(function.name, pattern))
         return function.file.empty() ? Observability::recorded : function_is;
+  if (is_defined_by_program(pattern)) return function_is;
   Observability best = Observability::none;
   if (index_ == nullptr) return best;
   for (const PythonName& name : python_names()) {
@@ -520,12 +500,45 @@ bool KnownNames::is_class_of_trace(std::string_view name) const {
   });
 }
 
+const std::vector<std::string>& KnownNames::definitions_in(const std::string& file) const {
+  const auto [known, is_new] = definitions_.try_emplace(file);
+  if (is_new) {
+    std::ifstream source = open_source(file);
+    std::string text{std::istreambuf_iterator<char>(source), {}};
+    known->second = PythonSource(std::move(text)).definitions();
+  }
+  return known->second;
+}
+
+bool KnownNames::defines_calls(const PythonFunction& type) const {
+  return std::ranges::any_of(kCalledMethods, [&](std::string_view method) {
+    const std::string name = fmt::format(".{}.{}", type.name, method);
+    return std::ranges::any_of(definitions_in(type.file), [&](const std::string& defined) {
+      return name.ends_with("." + defined);
+    });
+  });
+}
+
+bool KnownNames::is_defined_by_program(std::string_view pattern) const {
+  constexpr std::string_view kModule = "<module>";
+  for (const Trace& trace : traces_)
+    for (const PythonFunction& function : trace.python_functions) {
+      if (!function.name.ends_with(kModule)) continue;
+      const std::string holder = function.name.substr(0, function.name.size() - kModule.size());
+      if (!holder.empty() && pattern.starts_with(holder) &&
+          std::ranges::any_of(definitions_in(function.file), [&](const std::string& defined) {
+            return matches_glob(holder + defined, pattern);
+          }))
+        return true;
+    }
+  return false;
+}
+
 bool KnownNames::hides_calls(std::string_view name) const {
   if (!counts_python() || is_class_of_trace(name)) return false;
   for (const Trace& trace : traces_)
     for (const PythonFunction& function : trace.python_functions)
-      if (function.name == name && !function.file.empty() && is_class_without_calls(function))
-        return true;
+      if (function.name == name && !function.file.empty()) return !defines_calls(function);
   return false;
 }
 

@@ -30,7 +30,8 @@ struct NameTargets {
   /// Patterns for functions and ops, in which `*` matches any characters: the given name, and the
   /// names under which the same object is defined.
   std::vector<std::string> patterns;
-  std::vector<std::string> classes;  ///< Python classes. Frames of their methods represent them.
+  /// Python classes. Frames of their methods represent them, but not those of classes inside.
+  std::vector<std::string> classes;
   std::vector<Binding> bindings;
   std::string why_unobservable;  ///< Why no frame can be attributed to the name; empty if one can.
 
@@ -120,6 +121,12 @@ class KnownNames {
                                          const std::vector<std::string_view>& words) const;
   Observability observability_of_symbol(std::string_view symbol) const;
   bool is_class_of_trace(std::string_view name) const;
+  /// Returns the names of what a Python file defines, without that of the module.
+  const std::vector<std::string>& definitions_in(const std::string& file) const;
+  /// Returns true if the body of a class has one of the methods by which classes are called.
+  bool defines_calls(const PythonFunction& type) const;
+  /// Returns true if a module that the program ran has a definition of that name.
+  bool is_defined_by_program(std::string_view pattern) const;
   bool is_in_header(std::string_view symbol) const;
   bool names_device_kernel(std::string_view pattern,
                            const std::vector<std::string_view>& words) const;
@@ -137,7 +144,8 @@ class KnownNames {
   mutable std::optional<std::vector<PythonName>> python_names_;
   mutable std::optional<std::vector<OpEntry>> ops_;
   mutable std::optional<std::vector<Registration>> registrations_;
-  mutable std::map<std::string, Observability, std::less<>> known_;  // By pattern.
+  mutable std::map<std::string, Observability, std::less<>> known_;      // By pattern.
+  mutable std::map<std::string, std::vector<std::string>> definitions_;  // By file.
 };
 
 }  // namespace optrace

@@ -36,9 +36,11 @@ class CallsOfTrace {
       if (is_python(path)) {
         if (is_named_python(path)) calls_.python += path.calls;
       } else if (path.kind == PathKind::function) {
-        if (is_named_native(path)) calls_.native += path.calls;
-        if (path.what != kNone && ops_[path.what] && is_unshown(path))
-          calls_.unshown_ops += path.calls;
+        const bool named = is_named_native(path);
+        if ((named || (path.what != kNone && ops_[path.what])) && is_unshown(path))
+          calls_.unshown += path.calls;
+        else if (named)
+          calls_.native += path.calls;
       }
     }
     if (const auto& beyond = trace_.meta.python_calls_beyond_paths)

@@ -15,9 +15,10 @@ inline constexpr auto kCalledMethods =
 
 /// The calls of a name in traces, whether a report shows them or not.
 struct RecordedCalls {
-  std::uint64_t native = 0;       ///< Of C++ functions, and of builtins and operators of Python.
-  std::uint64_t python = 0;       ///< Of Python functions.
-  std::uint64_t unshown_ops = 0;  ///< Of ops, by imports of torch's modules and by compilations.
+  std::uint64_t native = 0;   ///< Of C++ functions, and of builtins and operators of Python.
+  std::uint64_t python = 0;   ///< Of Python functions.
+  std::uint64_t unshown = 0;  ///< Of ops and as in `native`, by imports of torch's modules and by
+                              ///< compilations.
   /// Methods of the name's class were called that led to nothing, and are neither its constructor
   /// nor its forward(): some may have been called from outside of the class.
   bool other_methods = false;

@@ -95,6 +95,14 @@ TEST_CASE("calls have their names and lines", "[python_source]") {
                                           "5 print.print "});
 }
 
+TEST_CASE("definitions have the names that Python gives them", "[python_source]") {
+  const PythonSource source(
+      "def f(a,\n  b):\n  'def no(): pass'\n  if a:\n    def g(): pass\n  async def h(): pass\n"
+      "class A:\n  @d\n  def m(self): class_ = 1\n  class B: pass\nasync def i(): pass\n");
+  CHECK(source.definitions() ==
+        std::vector<std::string>{"f", "f.<locals>.g", "f.<locals>.h", "A", "A.m", "A.B", "i"});
+}
+
 TEST_CASE("relative imports are those of the package", "[python_source]") {
   const std::string text =
       "from .. import functional as F\nfrom .conv import Conv\nF.pad()\nConv()\n";

@@ -819,9 +819,13 @@ TEST_CASE("a count that may be too small decides only what more calls could not 
 
 TEST_CASE("each call of a Python function counts, whatever it led to", "[check]") {
   Trace trace;
-  for (const char* const name : {"m.pure", "m.items", "m.Net", "m.Net.__init__", "m.Net.forward",
-                                 "m.Net.help", "m.Base", "m.Other.help"})
-    trace.python_functions.push_back({name, "/no/such/file.py", 1});
+  const PrivateFolder folder;
+  const std::string file = folder.path() / "file.py";
+  std::ofstream(file) << "def unused(): pass\nclass Outer:\n  def __init__(self): pass\n";
+  for (const char* const name :
+       {"m.pure", "m.items", "m.Net", "m.Net.__init__", "m.Net.forward", "m.Net.help", "m.Base",
+        "m.Other.help", "m.<module>", "m.Outer", "m.Outer.Inner.forward"})
+    trace.python_functions.push_back({name, file, 1});
   const auto path = [&](std::uint32_t function, std::uint64_t calls) {
     trace.paths.push_back({.kind = PathKind::python, .what = function, .calls = calls});
   };
@@ -829,19 +833,24 @@ TEST_CASE("each call of a Python function counts, whatever it led to", "[check]"
   path(2, 1);  // The body of a class.
   path(4, 3);
   path(5, 4);
+  path(10, 2);
   trace.meta.python_calls_beyond_paths = {
       {"m.pure", 2}, {"m.items", -4}, {"m.Net", -1}, {"m.Net.__init__", 1}, {"m.Other.help", 1}};
   const Report report = convolution_report();
   const auto verdict = [&](const char* rule) {
     return check(report, KnownNames({&trace, 1}, nullptr), {parse_rule(rule)})[0].status;
   };
-  for (const char* const rule : {"calls m.pure == 2", "calls m.items == 1",
-                                 "calls m.Net.forward == 3", "calls m.Net == 8"}) {
+  for (const char* const rule :
+       {"calls m.pure == 2", "calls m.items == 1", "calls m.Net.forward == 3", "calls m.Net == 8",
+        "never calls m.unused", "never calls m.Outer.__init__"}) {
     INFO(rule);
     CHECK(verdict(rule) == Status::passed);
   }
+  CHECK(verdict("never calls m.no_such_name") == Status::error);
   CHECK(verdict("never calls m.pure") == Status::failed);
   CHECK(verdict("never calls m.Net") == Status::failed);
+  // The class of a class is another one.
+  CHECK(verdict("never calls m.Outer") == Status::passed);
   // A class that inherits everything.
   CHECK(verdict("never calls m.Base") == Status::error);
   // An older trace has only what led to something.
@@ -957,7 +966,7 @@ TEST_CASE("what the report leaves out is no ground for a verdict that it could t
   Trace trace;
   trace.meta.python_calls_beyond_paths.emplace();
   trace.python_functions.push_back({"__main__.helper", "/p.py", 1});
-  trace.functions.emplace_back().symbol = "_ZN2at4cuda6detail4initEv";
+  trace.functions.push_back(native("_ZN2at4cuda6detail4initEv", true));
   trace.paths.push_back({.kind = PathKind::python, .what = 0, .calls = 3});
   trace.paths.push_back({.kind = PathKind::function, .parent = 0, .what = 0, .calls = 2});
   const KnownNames names({&trace, 1}, nullptr);
@@ -967,6 +976,11 @@ TEST_CASE("what the report leaves out is no ground for a verdict that it could t
   CHECK(verdict("never calls __main__.helper") == Status::failed);
   CHECK(verdict("calls __main__.helper == 3") == Status::passed);
   CHECK(verdict("never calls at::cuda::detail::*") == Status::failed);
+  // While a module of torch is imported.
+  trace.python_functions.front().name = "torch._dynamo.<module>";
+  CHECK(verdict("never calls at::cuda::detail::*") == Status::passed);
+  CHECK(check(report, names, {parse_rule("never calls at::cuda::detail::*")}, {.all = true})[0]
+            .status == Status::failed);
 
   report = convolution_report();
   for (const char* const missing : {"untraced_children", "exit_status"}) {
