@@ -154,7 +154,8 @@ Found layout_copy(const FrameInContext& at) {
 Found repeated_cast(const FrameInContext& at) {
   const Frame& frame = at.frame();
   // What runs once below the program's line casts each parameter once.
-  if (!is_call_of(frame, "aten::_to_copy") || at.below_user_frame().front()->calls < 2)
+  if (!is_call_of(frame, "aten::_to_copy") ||
+      at.below_user_frame().front()->calls < 2 * at.processes)
     return std::nullopt;
   const Frame* const op = autocast_op(at);
   if (op == nullptr) return std::nullopt;

@@ -30,6 +30,7 @@ struct FrameInContext {
   std::span<const Frame* const> stack;  ///< The frames above it, outermost first, and itself.
   std::size_t user_frame = 0;           ///< Its position, by innermost_user_frame().
   bool in_op = false;                   ///< It is below an op's call or an autograd node.
+  std::uint64_t processes = 1;          ///< The number of those that took the path to it.
   const ReportFacts& facts;
 
   const Frame& frame() const { return *stack.back(); }
@@ -43,6 +44,7 @@ struct RuleMatch {
   std::uint64_t calls = 0;
   /// Nanoseconds, if it is not the time in the frame.
   std::optional<std::uint64_t> cost = std::nullopt;
+  bool of_job = false;  ///< It is about all processes together, not about each of them.
 };
 
 /// A rule, described in docs/findings.md. All rules are in one table, in finding_rules.cpp.
@@ -51,7 +53,7 @@ struct FindingRule {
   std::string_view title;
   std::string_view why;     ///< Why it matters: a sentence.
   std::string_view remedy;  ///< What to do: a sentence.
-  /// Number of calls from one line below which nothing is reported.
+  /// Number of calls from one line in one process below which nothing is reported.
   std::uint64_t least_calls = 1;
   /// Returns what the rule finds in a frame.
   std::optional<RuleMatch> (*evaluate)(const FrameInContext& at) = nullptr;

@@ -1,6 +1,7 @@
 #include "report/findings/findings.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -10,6 +11,7 @@
 #include <fmt/core.h>
 
 #include "present/readable_numbers.h"
+#include "report/findings/process_calls.h"
 #include "report/findings/unseen_writes.h"
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
@@ -33,6 +35,8 @@ using FindingOrder = std::tuple<std::size_t, std::string, std::uint32_t, std::st
 
 struct Group {
   Finding finding;
+  bool of_job = false;                              // See RuleMatch.
+  CallsByProcess processes;                         // The finding's calls.
   std::map<const Frame*, std::uint64_t> functions;  // The program's frames, with their calls.
 };
 
@@ -41,6 +45,7 @@ class Search {
   Search(const Report& report, const FindingOptions& options)
       : report_(report),
         options_(options),
+        processes_(report),
         facts_{.breaks = find_graph_breaks(report),
                .unused_graphs = find_unused_graphs(report),
                .unread_gradients = find_unread_gradients(report),
@@ -53,7 +58,7 @@ class Search {
                 [this](const Frame& frame, const Above& above) { return visit(frame, above); });
     std::vector<Finding> findings;
     for (auto& [place, group] : groups_)
-      if (group.finding.calls >= group.finding.rule->least_calls)
+      if (group.of_job || holds_in_a_process(group))
         findings.push_back(worded(std::get<3>(place), std::move(group)));
     std::ranges::stable_sort(findings, std::greater{},
                              [](const Finding& one) { return std::pair(one.cost_ns, one.calls); });
@@ -73,8 +78,11 @@ class Search {
   }
 
   void evaluate(Above& at) {
-    const FrameInContext context{
-        .stack = stack_, .user_frame = at.user_frame, .in_op = at.in_op, .facts = facts_};
+    const FrameInContext context{.stack = stack_,
+                                 .user_frame = at.user_frame,
+                                 .in_op = at.in_op,
+                                 .processes = processes_.count(stack_),
+                                 .facts = facts_};
     const std::span<const FindingRule> rules = finding_rules();
     for (std::size_t i = 0; i < rules.size(); ++i) {
       const std::uint64_t bit = std::uint64_t{1} << i;
@@ -104,6 +112,8 @@ class Search {
       if (finding.evidence.empty()) finding.evidence.push_back(&function);
     }
     finding.calls += match.calls;
+    group.of_job = match.of_job;
+    processes_.add(stack_, match.calls, group.processes);
     // The times of a dry run are not those of a GPU.
     if (!facts_.dry_run) finding.cost_ns += match.cost ? *match.cost : total_time(*stack_.back());
     group.functions.emplace(&function, function.calls);
@@ -114,7 +124,28 @@ class Search {
     return is_resumed(function) ? function_before_break(function) : frame_name(function);
   }
 
-  static Finding worded(const std::string& what, Group group) {
+  // Returns true if the calls of one process are enough for the rule. Keeps those of such
+  // processes.
+  bool holds_in_a_process(Group& group) const {
+    Finding& finding = group.finding;
+    const auto all = static_cast<double>(finding.calls);
+    const auto least = static_cast<double>(finding.rule->least_calls);
+    double found = 0;
+    std::size_t processes = 0;
+    for (const auto& [process, calls] : group.processes) {
+      if (finding.rule->least_calls > 1 && calls < least) continue;
+      found += calls;
+      ++processes;
+    }
+    if (processes == 0) return false;
+    if (report_.processes.size() > 1) finding.processes = processes;
+    finding.calls = static_cast<std::uint64_t>(std::llround(found));
+    finding.cost_ns =
+        static_cast<std::uint64_t>(static_cast<double>(finding.cost_ns) * found / all);
+    return true;
+  }
+
+  Finding worded(const std::string& what, Group group) const {
     std::uint64_t function_calls = 0;
     for (const auto& [frame, calls] : group.functions) function_calls += calls;
     Finding finding = std::move(group.finding);
@@ -124,12 +155,15 @@ class Search {
     const bool is_module = finding.function == "<module>";
     if (calls > function_calls && function_calls > 0 && !is_module)
       finding.message += fmt::format(" in {} of it", counted(function_calls, "call"));
+    if (finding.processes != 0)
+      finding.message += fmt::format(" in {}", processes_.among_all(finding.processes));
     finding.message += '.';
     return finding;
   }
 
   const Report& report_;
   const FindingOptions& options_;
+  ProcessCalls processes_;
   ReportFacts facts_;
   std::vector<const Frame*> stack_;
   std::map<FindingOrder, Group> groups_;

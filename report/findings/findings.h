@@ -22,6 +22,9 @@ struct Finding {
   /// times, and if it is not known.
   std::uint64_t cost_ns = 0;
   std::uint64_t calls = 0;
+  /// The number of processes in which the rule holds; the calls and the cost are theirs. 0 if the
+  /// report is of one process, or the finding is about all of them together.
+  std::size_t processes = 0;
   /// The first of the found frames, with those between it and the program's function.
   std::vector<const Frame*> evidence;
 };

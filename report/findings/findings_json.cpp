@@ -28,6 +28,7 @@ OrderedJson json_of(const Finding& finding) {
   object["function"] = finding.function;
   object["cost_ns"] = finding.cost_ns;
   object["calls"] = finding.calls;
+  if (finding.processes != 0) object["processes"] = finding.processes;
   object["evidence"] = OrderedJson::array();
   for (const Frame* const frame : finding.evidence) object["evidence"].push_back(json_of(*frame));
   return object;

@@ -74,21 +74,22 @@ Found graph_break(const FrameInContext& at) {
 Found recompile(const FrameInContext& at) {
   if (!is_compiled_call(at.frame())) return std::nullopt;
   const Compilations compilations = compilations_of(at.frame());
-  if (compilations.functions.empty() || compilations.count <= compilations.functions.size())
-    return std::nullopt;
+  const std::uint64_t first = compilations.functions.size() * at.processes;
+  if (compilations.functions.empty() || compilations.count <= first) return std::nullopt;
   const std::string& function = *compilations.functions.begin();
   const std::string guard =
       failed_guard(at.facts.compilations, function.substr(function.rfind('.') + 1));
   return RuleMatch{fmt::format("makes torch.compile compile `{}` again{}", printable(function),
                                after_colon(guard)),
-                   compilations.count - compilations.functions.size(), compilations.time};
+                   compilations.count - first, compilations.time};
 }
 
 Found unused_graph(const FrameInContext& at) {
   // At the first frame below the user frame.
   if (at.user_frame + 2 != at.stack.size()) return std::nullopt;
   const auto found = at.facts.unused_graphs.find(&at.frame());
-  if (found == at.facts.unused_graphs.end() || found->second < kLeastGraphOps) return std::nullopt;
+  if (found == at.facts.unused_graphs.end() || found->second < kLeastGraphOps * at.processes)
+    return std::nullopt;
   return RuleMatch{"records autograd graphs that no backward pass uses", at.frame().calls,
                    autograd_time(at.frame())};
 }
@@ -117,8 +118,10 @@ Found idle_worker(const FrameInContext& at) {
   // Without any, the workers' fetching may be what a trace can't see: a dataset without tensors.
   if (busy.empty() || busy.size() >= workers.size()) return std::nullopt;
   // The time of a worker is that of waiting.
-  return RuleMatch{"starts a DataLoader worker that fetches nothing", workers.size() - busy.size(),
-                   0};
+  return RuleMatch{.what = "starts a DataLoader worker that fetches nothing",
+                   .calls = workers.size() - busy.size(),
+                   .cost = 0,
+                   .of_job = true};
 }
 
 }  // namespace optrace

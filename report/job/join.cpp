@@ -31,15 +31,26 @@ void add_warnings(std::vector<std::string>& warnings, const std::vector<std::str
     if (std::ranges::find(warnings, warning) == warnings.end()) warnings.push_back(warning);
 }
 
+// Marks the roots of a process with it, unless they are of several processes.
+void mark_process(Report& report) {
+  const auto& [id, rank] = report.recording.process;
+  if (!report.processes.empty() || !(rank || id)) return;
+  const std::uint64_t name = rank ? *rank : id.value_or(0);
+  for (Frame& root : report.roots)
+    root.detail.edit().processes = {.by_rank = rank.has_value(), .processes = {name}, .calls = {}};
+}
+
 }  // namespace
 
 Report join(std::vector<Report> reports) {
   Report sum = std::move(reports.front());
   if (reports.size() == 1) return sum;
+  mark_process(sum);
   std::vector<ReportProcess> processes{sum.recording.process};
   for (std::size_t i = 1; i < reports.size(); ++i) {
     Report& report = reports[i];
     require_same_torch(sum, report);
+    mark_process(report);
     processes.push_back(report.recording.process);
     std::ranges::move(report.roots, std::back_inserter(sum.roots));
     sum.threads += report.threads;

@@ -42,9 +42,11 @@ std::size_t usual_group(const CallPattern& pattern, const CallPatterns& patterns
 
 FrameProcesses::FrameProcesses(const Trace& trace, MergedProcesses merged)
     : trace_(trace), merged_(std::move(merged)), names_left_(kMaxNames) {
-  for (const MergedProcess& process : merged_.processes)
-    all_have_ranks_ = all_have_ranks_ && process.rank;
-  all_ = merged_.patterns.add_set({{0, static_cast<std::uint32_t>(merged_.processes.size() - 1)}});
+  // Those with ranks come first. What started them has none.
+  const auto ranks = static_cast<std::uint32_t>(std::ranges::count_if(
+      merged_.processes, [](const MergedProcess& one) { return one.rank.has_value(); }));
+  const auto count = static_cast<std::uint32_t>(merged_.processes.size());
+  all_ = merged_.patterns.add_set({{0, (ranks == 0 ? count : ranks) - 1}});
 }
 
 std::vector<ReportProcess> FrameProcesses::processes() const {
@@ -54,25 +56,30 @@ std::vector<ReportProcess> FrameProcesses::processes() const {
   return list;
 }
 
-std::uint64_t FrameProcesses::name_of(std::uint32_t process) const {
-  const MergedProcess& named = merged_.processes[process];
-  if (all_have_ranks_ && named.rank) return *named.rank;
-  return named.id.value_or(process);
+bool FrameProcesses::have_ranks(const ProcessSet& processes) const {
+  return !processes.empty() && merged_.processes[processes.back().last].rank.has_value();
 }
 
-std::vector<std::uint64_t> FrameProcesses::names(const ProcessSet& processes) const {
+std::vector<std::uint64_t> FrameProcesses::names(const ProcessSet& processes, bool by_rank) const {
   std::vector<std::uint64_t> list;
   for (const ProcessRun& run : processes)
-    for (std::uint32_t process = run.first; process <= run.last; ++process)
-      list.push_back(name_of(process));
+    for (std::uint32_t process = run.first; process <= run.last; ++process) {
+      const MergedProcess& named = merged_.processes[process];
+      list.push_back((by_rank ? named.rank : named.id).value_or(process));
+    }
   return list;
 }
 
 std::string FrameProcesses::named(const ProcessSet& processes) const {
   const bool one = count_of(processes) == 1;
-  return fmt::format("{} {}",
-                     all_have_ranks_ ? (one ? "rank" : "ranks") : (one ? "process" : "processes"),
-                     process_names(names(processes)));
+  const bool by_rank = have_ranks(processes);
+  return fmt::format("{} {}", by_rank ? (one ? "rank" : "ranks") : (one ? "process" : "processes"),
+                     process_names(names(processes, by_rank)));
+}
+
+// Returns true if all processes are among these, or at least all ranks.
+bool FrameProcesses::took_all(std::uint32_t participants) {
+  return merged_.patterns.unite(participants, all_) == participants;
 }
 
 bool FrameProcesses::may_list(const ProcessSet& processes) {
@@ -125,7 +132,7 @@ void FrameProcesses::describe_calls(std::uint32_t pattern, ProcessShare& share) 
       if (i == usual) continue;
       const ProcessSet& processes = merged_.patterns.set(groups[i].processes);
       if (!may_list(processes)) return;
-      list.push_back({groups[i].least, groups[i].most, names(processes)});
+      list.push_back({groups[i].least, groups[i].most, names(processes, share.by_rank)});
     }
   }
   share.calls = std::move(list);
@@ -153,7 +160,7 @@ void FrameProcesses::describe(const ReportPath& path, std::uint32_t index, const
   paths_.resize(index);
   paths_.push_back(found);
   ProcessShare share;
-  share.by_rank = all_have_ranks_;
+  share.by_rank = have_ranks(merged_.patterns.set(found.participants));
   const PathProcesses* const above = path.parent == kNone ? nullptr : &paths_[path.parent];
   const auto note = [](Difference& difference, bool is_new, auto&& what) {
     if (is_new)
@@ -161,9 +168,9 @@ void FrameProcesses::describe(const ReportPath& path, std::uint32_t index, const
     else
       ++difference.more;
   };
-  if (found.participants != all_) {
+  if (!took_all(found.participants)) {
     const ProcessSet& participants = merged_.patterns.set(found.participants);
-    if (may_list(participants)) share.processes = names(participants);
+    if (may_list(participants)) share.processes = names(participants, share.by_rank);
     if (above == nullptr || above->participants != found.participants) {
       const auto [at, added] = taken_by_.try_emplace(participants);
       note(at->second, added, [&] { return place_of(frame, parent); });

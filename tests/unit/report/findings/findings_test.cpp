@@ -12,6 +12,7 @@
 #include "platform/error.h"
 #include "report/check/check.h"
 #include "report/findings/op_tensors.h"
+#include "report/job/join.h"
 #include "tests/unit/report/frames.h"
 
 using namespace optrace;
@@ -87,6 +88,44 @@ TEST_CASE("what is no finding", "[findings]") {
   CHECK(rules_in(report_of(item("cuda:0", 12), "torch/nn/functional.py")).empty());
   CHECK(rules_in(report_of(item("cuda:0", 12)), {.ignored = {"host-wait"}}).empty());
   CHECK(rules_in({}).empty());
+}
+
+TEST_CASE("a rule is applied to each process of a job", "[findings]") {
+  Report report = report_of(item("cuda:0", 6));
+  for (std::uint64_t rank = 0; rank < 4; ++rank)
+    report.processes.push_back({.id = 100 + rank, .rank = rank});
+  report.processes.push_back({.id = 99, .rank = {}});  // It starts the ranks.
+  ProcessShare& share = report.roots[0].children[0].detail.edit().processes;
+  CHECK(rules_in(report).empty());  // One or two calls in each of the ranks.
+  share = {.by_rank = true, .processes = {}, .calls = {{3, 3, {1}}}};
+  const std::vector<Finding> found = find(report);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].message ==
+        "`main` reads a number from a tensor on cuda:0, 3 times in 1 call of it in 1 of 4 ranks.");
+  CHECK(found[0].cost_ns == 50);
+  share = {.by_rank = true, .processes = {0, 2, 3}, .calls = {}};
+  REQUIRE(find(report).size() == 1);
+  CHECK(find(report)[0].processes == 3);
+  CHECK(find(report)[0].calls == 6);
+}
+
+TEST_CASE("processes whose reports stand beside each other are judged apart", "[findings]") {
+  const auto process = [](std::uint64_t id, std::uint64_t calls) {
+    Report report = report_of(item("cuda:0", calls));
+    report.recording.process.id = id;
+    return report;
+  };
+  const auto job = [&](std::uint64_t first, std::uint64_t second) {
+    std::vector<Report> reports;
+    reports.push_back(process(1, first));
+    reports.push_back(process(2, second));
+    return join(std::move(reports));
+  };
+  CHECK(rules_in(job(1, 1)).empty());
+  const Report uneven = job(1, 5);
+  const std::vector<Finding> found = find(uneven);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].calls == 5);
 }
 
 TEST_CASE("the cost of a dry run is unknown", "[findings]") {

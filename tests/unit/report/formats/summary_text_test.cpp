@@ -26,6 +26,7 @@ Frame numbered_call(std::size_t number) {
   op.op = fmt::format("aten::op{}", number);
   if (number % 2 == 0) op.op = "aten::_local_scalar_dense";
   op.calls = 12;
+  op.detail.edit().processes = {.by_rank = true, .processes = {0}, .calls = {}};
   op.source = FrameSource{"", 0, static_cast<std::uint32_t>(number), ""};
   const TensorFacts self = tensor("float32", {}, fmt::format("cuda:{}", number % 8));
   DispatchDetail& dispatch = dispatch_of(op);

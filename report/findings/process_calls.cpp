@@ -1,0 +1,63 @@
+#include "report/findings/process_calls.h"
+
+#include <algorithm>
+
+#include <fmt/core.h>
+
+namespace optrace {
+
+ProcessCalls::ProcessCalls(const Report& report) : processes_(report.processes) {
+  for (std::size_t i = 0; i < processes_.size(); ++i) {
+    const ReportProcess& process = processes_[i];
+    if (process.rank) by_rank_.emplace(*process.rank, i);
+    if (process.id) by_id_.emplace(*process.id, i);
+  }
+  for (const auto& [rank, process] : by_rank_) all_.push_back(process);
+  if (!all_.empty()) return;
+  for (std::size_t i = 0; i < std::max<std::size_t>(processes_.size(), 1); ++i) all_.push_back(i);
+}
+
+void ProcessCalls::add(std::span<const Frame* const> stack, std::uint64_t calls,
+                       CallsByProcess& sums) const {
+  const Frame& frame = *stack.back();
+  if (frame.calls == 0) return;
+  CallsByProcess of_frame;
+  auto left = static_cast<double>(frame.calls);
+  const ProcessShare& share = frame.detail->processes;
+  for (const CallsOfProcesses& group : share.calls)
+    for (const std::size_t process : positions(group.processes, share.by_rank)) {
+      of_frame[process] = static_cast<double>(group.least);
+      left -= static_cast<double>(group.least);
+    }
+  std::vector<std::size_t> others = took(stack);
+  std::erase_if(others, [&](std::size_t process) { return of_frame.contains(process); });
+  for (const std::size_t process : others)
+    of_frame[process] = left / static_cast<double>(others.size());
+  for (const auto& [process, own] : of_frame)
+    sums[process] += own * static_cast<double>(calls) / static_cast<double>(frame.calls);
+}
+
+std::string ProcessCalls::among_all(std::size_t some) const {
+  if (processes_.size() < 2) return {};
+  return fmt::format("{} of {} {}", some, all_.size(), by_rank_.empty() ? "processes" : "ranks");
+}
+
+// Frames of one process among several are marked at the root, others where the processes differ.
+std::vector<std::size_t> ProcessCalls::took(std::span<const Frame* const> stack) const {
+  for (std::size_t i = stack.size(); i-- > 0;) {
+    const ProcessShare& share = stack[i]->detail->processes;
+    if (const auto found = positions(share.processes, share.by_rank); !found.empty()) return found;
+  }
+  return all_;
+}
+
+std::vector<std::size_t> ProcessCalls::positions(const std::vector<std::uint64_t>& names,
+                                                 bool by_rank) const {
+  std::vector<std::size_t> found;
+  const auto& known = by_rank ? by_rank_ : by_id_;
+  for (const std::uint64_t name : names)
+    if (const auto at = known.find(name); at != known.end()) found.push_back(at->second);
+  return found;
+}
+
+}  // namespace optrace
