@@ -164,7 +164,8 @@ def main():
         return 0
     run = Run(["ctest", "--test-dir", str(options.build), "--output-on-failure",
                "--resource-spec-file", str(memory_file(options.build, tests).absolute()),
-               "-j", str(2 * options.jobs), *selection], tests)  # tests/CMakeLists.txt says why.
+               # tests/CMakeLists.txt says why twice. One more, for a test that mostly waits.
+               "-j", str(2 * options.jobs + 1), *selection], tests)
     timer = None
     if options.until is not None:
         timer = threading.Timer(options.until - time.time(), run.stop)

@@ -52,6 +52,9 @@ void put(JsonText& json, const char* key, const std::vector<Integer>& values) {
 inline int arch() {
   return 10 * gpu_model().major + gpu_model().minor;
 }
+constexpr int kAmpere = 80;
+constexpr int kAda = 89;
+constexpr int kHopper = 90;
 
 /// Records that the call is refused: the reason `why`.
 inline void record_refusal(const char* function, const char* why) {

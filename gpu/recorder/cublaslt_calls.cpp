@@ -14,6 +14,7 @@
 namespace {
 
 using namespace optrace::emulated;
+using optrace::cuda_calls::redirection;
 
 decltype(&cublasLtMatrixLayoutCreate) original_create_layout = nullptr;
 decltype(&cublasLtMatrixLayoutDestroy) original_destroy_layout = nullptr;
@@ -25,38 +26,38 @@ decltype(&cublasLtMatmulAlgoConfigGetAttribute) original_get_configured = nullpt
 decltype(&cublasLtMatmul) original_matmul = nullptr;
 
 /// Attributes by layout or descriptor. Never destroyed, because threads may outlive main().
-struct Known {
+struct Objects {
   std::mutex mutex;
   std::unordered_map<const void*, Attributes> attributes;
 };
 
-Known& known() {
-  static Known* const made = new Known;
+Objects& objects() {
+  static Objects* const made = new Objects;
   return *made;
 }
 
 void keep(const void* handle, Attributes attributes) {
-  const std::lock_guard<std::mutex> lock(known().mutex);
-  known().attributes[handle] = std::move(attributes);
+  const std::lock_guard<std::mutex> lock(objects().mutex);
+  objects().attributes[handle] = std::move(attributes);
 }
 
 void drop(const void* handle) {
-  const std::lock_guard<std::mutex> lock(known().mutex);
-  known().attributes.erase(handle);
+  const std::lock_guard<std::mutex> lock(objects().mutex);
+  objects().attributes.erase(handle);
 }
 
 void keep_attribute(const void* handle, int name, const void* value, std::size_t size) {
-  const std::lock_guard<std::mutex> lock(known().mutex);
-  const auto found = known().attributes.find(handle);
-  if (found == known().attributes.end() || value == nullptr) return;
+  const std::lock_guard<std::mutex> lock(objects().mutex);
+  const auto found = objects().attributes.find(handle);
+  if (found == objects().attributes.end() || value == nullptr) return;
   const char* const bytes = static_cast<const char*>(value);
   found->second.bytes[name].assign(bytes, bytes + size);
 }
 
 /// Returns null for a handle created before recording of calls was started.
 const Attributes* attributes_of(const void* handle) {
-  const auto found = known().attributes.find(handle);
-  return found == known().attributes.end() ? nullptr : &found->second;
+  const auto found = objects().attributes.find(handle);
+  return found == objects().attributes.end() ? nullptr : &found->second;
 }
 
 cublasStatus_t create_layout(cublasLtMatrixLayout_t* layout, cudaDataType type, uint64_t rows,
@@ -116,7 +117,7 @@ std::uint32_t configured(const cublasLtMatmulAlgo_t& algorithm, int attribute) {
 void record(cublasLtMatmulDesc_t descriptor, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
             cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
             const cublasLtMatmulAlgo_t* algorithm, std::size_t workspace) {
-  const std::lock_guard<std::mutex> lock(known().mutex);
+  const std::lock_guard<std::mutex> lock(objects().mutex);
   const Attributes* const all[] = {attributes_of(descriptor), attributes_of(a), attributes_of(b),
                                    attributes_of(c), attributes_of(d)};
   for (const Attributes* const one : all) {
@@ -145,21 +146,17 @@ cublasStatus_t matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t descriptor, 
   return status;
 }
 
-template <typename Function>
-optrace_agent_redirection row(const char* symbol, Function replacement, Function* original) {
-  return {symbol, reinterpret_cast<void*>(replacement), reinterpret_cast<void**>(original)};
-}
-
-const optrace_agent_redirection all[] = {
-    row("cublasLtMatrixLayoutCreate", &create_layout, &original_create_layout),
-    row("cublasLtMatrixLayoutDestroy", &destroy_layout, &original_destroy_layout),
-    row("cublasLtMatrixLayoutSetAttribute", &set_layout, &original_set_layout),
-    row("cublasLtMatmulDescCreate", &create_descriptor, &original_create_descriptor),
-    row("cublasLtMatmulDescDestroy", &destroy_descriptor, &original_destroy_descriptor),
-    row("cublasLtMatmulDescSetAttribute", &set_descriptor, &original_set_descriptor),
-    row("cublasLtMatmulAlgoConfigGetAttribute", &get_configured, &original_get_configured),
-    row("cublasLtMatmul", &matmul, &original_matmul),
+const optrace_agent_redirection kProductCalls[] = {
+    redirection("cublasLtMatrixLayoutCreate", &create_layout, &original_create_layout),
+    redirection("cublasLtMatrixLayoutDestroy", &destroy_layout, &original_destroy_layout),
+    redirection("cublasLtMatrixLayoutSetAttribute", &set_layout, &original_set_layout),
+    redirection("cublasLtMatmulDescCreate", &create_descriptor, &original_create_descriptor),
+    redirection("cublasLtMatmulDescDestroy", &destroy_descriptor, &original_destroy_descriptor),
+    redirection("cublasLtMatmulDescSetAttribute", &set_descriptor, &original_set_descriptor),
+    redirection("cublasLtMatmulAlgoConfigGetAttribute", &get_configured, &original_get_configured),
+    redirection("cublasLtMatmul", &matmul, &original_matmul),
 };
-[[maybe_unused]] const bool added = optrace::cuda_calls::add({all, sizeof all / sizeof *all});
+[[maybe_unused]] const bool added_product_calls =
+    optrace::cuda_calls::add({kProductCalls, std::size(kProductCalls)});
 
 }  // namespace

@@ -89,10 +89,9 @@ void load(void* library, const char* name, const char* other_name, bool leaks) {
   }
 }
 
-const optrace_agent_redirection kLoad = {"_ZN2at14DynamicLibraryC1EPKcS2_b",
-                                         reinterpret_cast<void*>(&load),
-                                         reinterpret_cast<void**>(&original_load)};
-[[maybe_unused]] const bool added = add({&kLoad, 1});
+const optrace_agent_redirection kLoad =
+    redirection("_ZN2at14DynamicLibraryC1EPKcS2_b", &load, &original_load);
+[[maybe_unused]] const bool added_load = add({&kLoad, 1});
 
 }  // namespace
 

@@ -15,6 +15,7 @@
 namespace {
 
 using namespace optrace::emulated;
+using optrace::cuda_calls::redirection;
 
 decltype(&cudnnBackendCreateDescriptor) original_create = nullptr;
 decltype(&cudnnBackendDestroyDescriptor) original_destroy = nullptr;
@@ -23,20 +24,20 @@ decltype(&cudnnBackendGetAttribute) original_get = nullptr;
 decltype(&cudnnBackendExecute) original_execute = nullptr;
 
 /// Contents by descriptor. Never destroyed, because threads may outlive main().
-struct Known {
+struct Descriptors {
   std::mutex mutex;
   std::unordered_map<void*, std::shared_ptr<Content>> contents;
 };
 
-Known& known() {
-  static Known* const made = new Known;
+Descriptors& descriptors() {
+  static Descriptors* const made = new Descriptors;
   return *made;
 }
 
 /// Returns null for a descriptor created before recording of calls was started.
 std::shared_ptr<Content> content_of(void* descriptor) {
-  const auto found = known().contents.find(descriptor);
-  return found == known().contents.end() ? nullptr : found->second;
+  const auto found = descriptors().contents.find(descriptor);
+  return found == descriptors().contents.end() ? nullptr : found->second;
 }
 
 bool has_values(cudnnBackendAttributeType_t type, std::int64_t count, const void* elements) {
@@ -55,17 +56,17 @@ Attribute values_of(cudnnBackendAttributeType_t type, std::int64_t count, const 
 cudnnStatus_t create(cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t* descriptor) {
   const cudnnStatus_t status = original_create(type, descriptor);
   if (status != CUDNN_STATUS_SUCCESS || descriptor == nullptr) return status;
-  const std::lock_guard<std::mutex> lock(known().mutex);
+  const std::lock_guard<std::mutex> lock(descriptors().mutex);
   auto content = std::make_shared<Content>();
   content->type = type;
-  known().contents[*descriptor] = std::move(content);
+  descriptors().contents[*descriptor] = std::move(content);
   return status;
 }
 
 cudnnStatus_t destroy(cudnnBackendDescriptor_t descriptor) {
   {
-    const std::lock_guard<std::mutex> lock(known().mutex);
-    known().contents.erase(descriptor);
+    const std::lock_guard<std::mutex> lock(descriptors().mutex);
+    descriptors().contents.erase(descriptor);
   }
   return original_destroy(descriptor);
 }
@@ -74,7 +75,7 @@ cudnnStatus_t set_attribute(cudnnBackendDescriptor_t descriptor, cudnnBackendAtt
                             cudnnBackendAttributeType_t type, int64_t count, const void* elements) {
   const cudnnStatus_t status = original_set(descriptor, name, type, count, elements);
   if (status != CUDNN_STATUS_SUCCESS) return status;
-  const std::lock_guard<std::mutex> lock(known().mutex);
+  const std::lock_guard<std::mutex> lock(descriptors().mutex);
   const auto content = content_of(descriptor);
   if (content == nullptr) return status;
   if (type != CUDNN_TYPE_BACKEND_DESCRIPTOR) {
@@ -116,7 +117,7 @@ cudnnStatus_t get_attribute(cudnnBackendDescriptor_t descriptor, cudnnBackendAtt
   const cudnnStatus_t status = original_get(descriptor, name, type, requested, count, elements);
   if (status != CUDNN_STATUS_SUCCESS || elements == nullptr || requested <= 0) return status;
   const int64_t filled = count == nullptr ? requested : std::min(*count, requested);
-  const std::lock_guard<std::mutex> lock(known().mutex);
+  const std::lock_guard<std::mutex> lock(descriptors().mutex);
   const auto content = content_of(descriptor);
   if (content == nullptr) return status;
   if (type != CUDNN_TYPE_BACKEND_DESCRIPTOR) {
@@ -126,7 +127,7 @@ cudnnStatus_t get_attribute(cudnnBackendDescriptor_t descriptor, cudnnBackendAtt
   }
   Contents all;
   for (int64_t i = 0; i < filled; ++i) {
-    auto& place = known().contents[static_cast<cudnnBackendDescriptor_t*>(elements)[i]];
+    auto& place = descriptors().contents[static_cast<cudnnBackendDescriptor_t*>(elements)[i]];
     if (place == nullptr) return status;
     place = given(*content, find(*content, name), name, static_cast<std::size_t>(i), place);
     all.push_back(place);
@@ -140,7 +141,7 @@ cudnnStatus_t execute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
                       cudnnBackendDescriptor_t pack) {
   const CalledAt here(__builtin_frame_address(0));
   if (recording()) {
-    const std::lock_guard<std::mutex> lock(known().mutex);
+    const std::lock_guard<std::mutex> lock(descriptors().mutex);
     const auto content = content_of(plan);
     const Content* engine = nullptr;
     const Content* graph = nullptr;
@@ -157,18 +158,14 @@ cudnnStatus_t execute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
   return status;
 }
 
-template <typename Function>
-optrace_agent_redirection row(const char* symbol, Function replacement, Function* original) {
-  return {symbol, reinterpret_cast<void*>(replacement), reinterpret_cast<void**>(original)};
-}
-
-const optrace_agent_redirection all[] = {
-    row("cudnnBackendCreateDescriptor", &create, &original_create),
-    row("cudnnBackendDestroyDescriptor", &destroy, &original_destroy),
-    row("cudnnBackendSetAttribute", &set_attribute, &original_set),
-    row("cudnnBackendGetAttribute", &get_attribute, &original_get),
-    row("cudnnBackendExecute", &execute, &original_execute),
+const optrace_agent_redirection kGraphCalls[] = {
+    redirection("cudnnBackendCreateDescriptor", &create, &original_create),
+    redirection("cudnnBackendDestroyDescriptor", &destroy, &original_destroy),
+    redirection("cudnnBackendSetAttribute", &set_attribute, &original_set),
+    redirection("cudnnBackendGetAttribute", &get_attribute, &original_get),
+    redirection("cudnnBackendExecute", &execute, &original_execute),
 };
-[[maybe_unused]] const bool added = optrace::cuda_calls::add({all, sizeof all / sizeof *all});
+[[maybe_unused]] const bool added_graph_calls =
+    optrace::cuda_calls::add({kGraphCalls, std::size(kGraphCalls)});
 
 }  // namespace

@@ -17,6 +17,13 @@ struct Forwards {
   std::size_t count;
 };
 
+/// A redirection of calls of `symbol` to `replacement`, which calls the original function.
+template <typename Function>
+optrace_agent_redirection redirection(const char* symbol, Function replacement,
+                                      Function* original) {
+  return {symbol, reinterpret_cast<void*>(replacement), reinterpret_cast<void**>(original)};
+}
+
 /// Adds a library's redirections. Called by each library's own file before
 /// optrace_cuda_calls_start. Always returns true.
 bool add(Forwards forwards);

@@ -197,6 +197,7 @@ class Build {
   BuiltLibraries compile_and_link() {
     folder_ = std::make_shared<const PrivateFolder>();
     contents_ = description_.contents(folder_->path());
+    for (LibraryToBuild& library : contents_.libraries) unite_sources(library);
     std::filesystem::create_directory(result());
     if (const auto failure = run_all()) {
       return without_libraries(
@@ -226,6 +227,30 @@ class Build {
     for (const auto& file : description_.key_files) key.add(identity_of(file));
     key.add(source_key(description_));
     return key.hex();
+  }
+
+  /// Replaces the library's shipped sources with files that include a few of them each: most of the
+  /// time goes to the headers that they share.
+  void unite_sources(LibraryToBuild& library) const {
+    constexpr std::size_t kMost = 6;
+    std::vector<std::filesystem::path> others;
+    std::vector<std::string> units;
+    std::size_t shipped = 0;
+    for (const auto& source : library.sources) {
+      const auto name = source.lexically_relative(description_.sources);
+      if (name.empty() || *name.begin() == "..") {
+        others.push_back(source);
+        continue;
+      }
+      if (shipped++ % kMost == 0) units.emplace_back();
+      units.back() += fmt::format("#include \"{}\"\n", name.string());
+    }
+    library.sources = std::move(others);
+    for (const std::string& unit : units) {
+      const auto number = library.sources.size();
+      library.sources.push_back(folder_->path() / fmt::format("{}_{}.cpp", library.name, number));
+      write_file(library.sources.back(), unit);
+    }
   }
 
   /// The folder of the finished libraries.

@@ -69,11 +69,13 @@ class BuildProgress {
 
 /// One library of a build.
 struct LibraryToBuild {
-  std::string name;                            ///< Its file name.
-  std::vector<std::filesystem::path> sources;  ///< Their names are unique in the whole build.
-  std::vector<std::string> compile_flags{};    ///< In addition to those of the description.
-  std::vector<std::string> link_flags{};       ///< Likewise.
-  std::size_t level = 0;                       ///< It is linked with all libraries of lower levels.
+  std::string name;  ///< Its file name.
+  /// Their names are unique in the whole build. Those of BuildDescription::sources are compiled
+  /// together: they don't use a name for different things in unnamed namespaces.
+  std::vector<std::filesystem::path> sources;
+  std::vector<std::string> compile_flags{};  ///< In addition to those of the description.
+  std::vector<std::string> link_flags{};     ///< Likewise.
+  std::size_t level = 0;                     ///< It is linked with all libraries of lower levels.
 };
 
 /// The steps of a build that depend on its folder.

@@ -1,13 +1,12 @@
 """Traces the same workloads with each CPython and each PyTorch wheel that can be installed here.
 
     run_matrix.py [--python VERSION]... [--torch VERSION]... [--folder FOLDER]
-    run_matrix.py [--environment FOLDER]... [--pair PYTHON TORCH]...
+    run_matrix.py [--pair PYTHON TORCH]...
 
 VERSION of a Python is `3.12`; by default each one from 3.9 to 3.14 that is on this machine. VERSION
 of torch is `2.9.1`, or `newest`; by default 2.6.0, 2.8.0, 2.10.0 and the newest. Environments are
 made in FOLDER (default: .venv-matrix), one for each pair that PyPI has a wheel for, of 2 to 6 GB
-that uv shares between them; a pair that was named must have one. --environment takes one that
-exists.
+that uv shares between them; a pair that was named must have one.
 
 What optrace has ready for each torch is made in the build folder BUILD (default: build) where it is
 missing. The wheels of `make wheel` are made from BUILD and installed as pip does it, beside each
@@ -153,12 +152,6 @@ def make_environment(folder, python_version, torch):
 
 def environments(given):
     """Yields (version of Python, version of torch, the Python or None) of each environment."""
-    for environment in given.environment:
-        python = environment / "bin/python"
-        version = run([python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]).strip()
-        yield version, "", python
-    if given.environment and not given.pair:
-        return
     folder = given.folder.resolve()
     folder.mkdir(exist_ok=True)
     pairs = given.pair or [(version, torch) for torch in given.torch or TORCHES
@@ -215,7 +208,6 @@ def main():
     parser.add_argument("--torch", action="append", metavar="VERSION")
     parser.add_argument("--pair", action="append", nargs=2, metavar=("PYTHON", "TORCH"))
     parser.add_argument("--folder", type=pathlib.Path, default=REPOSITORY / ".venv-matrix")
-    parser.add_argument("--environment", action="append", type=pathlib.Path, default=[])
     given = parser.parse_args()
     if not os.access(given.build / "optrace", os.X_OK):
         parser.error(f"{given.build} has no optrace; build it with `make build`")

@@ -12,8 +12,6 @@
 namespace optrace::emulated {
 namespace {
 
-constexpr int kMaxDevices = 64;
-
 GpuModel chosen_gpu_model() {
   const char* const setting = std::getenv("OPTRACE_DRY_RUN");
   const GpuModelChoice choice = choose_gpu_model(setting == nullptr ? "" : setting);
@@ -90,7 +88,6 @@ int current_device() {
   return the_current_device;
 }
 void* context_of(int device) {
-  constexpr int kMaxDevices = 64;
   static int contexts[kMaxDevices];
   return &contexts[device];
 }

@@ -25,7 +25,9 @@ namespace optrace::emulated {
 /// "rtx-4090,sms=100").
 OPTRACE_DEVICE_EXPORT const GpuModel& gpu_model();
 
-/// Number of emulated devices: $OPTRACE_DRY_RUN_DEVICES, 1 to 64; otherwise 1.
+constexpr int kMaxDevices = 64;
+
+/// Number of emulated devices: $OPTRACE_DRY_RUN_DEVICES, 1 to kMaxDevices; otherwise 1.
 OPTRACE_DEVICE_EXPORT int device_count();
 
 /// The newest CUDA version that the emulated driver supports, in the format of cuDriverGetVersion

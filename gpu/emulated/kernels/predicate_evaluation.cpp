@@ -10,8 +10,6 @@
 namespace optrace::emulated {
 namespace {
 
-using Operation = Predicate::Operation;
-
 template <typename Number>
 Order order_of(Number left, Number right) {
   if (left < right) return Order::less;
@@ -91,7 +89,7 @@ const Elements* elements_of(Text arguments) {
   return nullptr;
 }
 
-std::optional<Predicate> of_elements(Operation operation, Text functor, Text name,
+std::optional<Predicate> of_elements(Predicate::Operation operation, Text functor, Text name,
                                      std::size_t tensors) {
   const std::size_t at = functor.find(name);
   const Elements* const elements = elements_of(functor.substr(at + name.size()));
@@ -99,7 +97,7 @@ std::optional<Predicate> of_elements(Operation operation, Text functor, Text nam
   return Predicate{operation, elements->bytes, tensors, elements->order};
 }
 
-std::optional<Predicate> of_truth(Operation operation, std::size_t tensors) {
+std::optional<Predicate> of_truth(Predicate::Operation operation, std::size_t tensors) {
   return Predicate{operation, 1, tensors, nullptr};
 }
 
@@ -107,8 +105,8 @@ std::size_t offset_of_scalar(const Predicate& kernel) {
   return std::max(sizeof(int), kernel.element);
 }
 
-bool holds(Operation operation, int number, Order order) {
-  if (operation == Operation::equality) return (order == Order::equal) == (number == 0);
+bool holds(Predicate::Operation operation, int number, Order order) {
+  if (operation == Predicate::Operation::equality) return (order == Order::equal) == (number == 0);
   switch (number) {
     case 0:
       return order == Order::greater || order == Order::equal;
@@ -149,9 +147,9 @@ Truth compared(const Predicate& kernel, const char* functor, const char* left, c
   return {holds(kernel.operation, number, kernel.order(left, right)), known};
 }
 
-Truth combined(Operation operation, Truth left, Truth right) {
-  if (operation == Operation::negation) return {!left.value, left.known};
-  const bool deciding = operation == Operation::disjunction;
+Truth combined(Predicate::Operation operation, Truth left, Truth right) {
+  if (operation == Predicate::Operation::negation) return {!left.value, left.known};
+  const bool deciding = operation == Predicate::Operation::disjunction;
   const bool value = deciding ? left.value || right.value : left.value && right.value;
   const bool decided =
       (left.known && left.value == deciding) || (right.known && right.value == deciding);
@@ -181,25 +179,26 @@ std::optional<Predicate> predicate_of(Text functor) {
   constexpr Text kNegations[] = {"at::native::bitwise_not_kernel_cuda(",
                                  "at::native::logical_not_kernel_cuda("};
   if (has(functor, kEquality)) {
-    if (begins(functor, kBinary)) return of_elements(Operation::equality, functor, kEquality, 2);
+    if (begins(functor, kBinary))
+      return of_elements(Predicate::Operation::equality, functor, kEquality, 2);
     if (begins(functor, kUnary[0]) || begins(functor, kUnary[1]))
-      return of_elements(Operation::equality, functor, kEquality, 1);
+      return of_elements(Predicate::Operation::equality, functor, kEquality, 1);
     return std::nullopt;
   }
   if (begins(functor, kComparison))
-    return of_elements(Operation::comparison, functor, kComparison, 2);
+    return of_elements(Predicate::Operation::comparison, functor, kComparison, 2);
   if (begins(functor, kWithScalar))
-    return of_elements(Operation::comparison, functor, kWithScalar, 1);
+    return of_elements(Predicate::Operation::comparison, functor, kWithScalar, 1);
   if (begins(functor, kOfTruth)) {
     for (const Text name :
          {"BitwiseAndFunctor<bool>", "MulFunctor<bool>", "logical_and_kernel_cuda"})
-      if (has(functor, name)) return of_truth(Operation::conjunction, 2);
+      if (has(functor, name)) return of_truth(Predicate::Operation::conjunction, 2);
     for (const Text name : {"BitwiseOrFunctor<bool>", "logical_or_kernel_cuda"})
-      if (has(functor, name)) return of_truth(Operation::disjunction, 2);
+      if (has(functor, name)) return of_truth(Predicate::Operation::disjunction, 2);
   }
   for (const Text name : kNegations)
     if (begins(functor, name) && has(functor, "{lambda(bool)#1}"))
-      return of_truth(Operation::negation, 1);
+      return of_truth(Predicate::Operation::negation, 1);
   return std::nullopt;
 }
 

@@ -205,11 +205,10 @@ cusparseStatus_t give_buffer_size(std::size_t* bytes) {
 /// float32; bfloat16 requires compute capability 8.0.
 cusparseStatus_t check_types(const char* function, cudaDataType a, cudaDataType b,
                              cudaDataType compute) {
-  constexpr int kFirstWithBfloat = 80;
   if (a != b)
     return refuse(function, CUSPARSE_STATUS_NOT_SUPPORTED,
                   std::string("types ") + data_type_name(a) + " and " + data_type_name(b));
-  if ((a == CUDA_R_16BF || a == CUDA_C_16BF) && arch() < kFirstWithBfloat)
+  if ((a == CUDA_R_16BF || a == CUDA_C_16BF) && arch() < kAmpere)
     return refuse(function, CUSPARSE_STATUS_ARCH_MISMATCH, "bfloat16 below sm_80");
   if ((a == CUDA_R_16F || a == CUDA_R_16BF) && compute != CUDA_R_32F)
     return refuse(function, CUSPARSE_STATUS_NOT_SUPPORTED,

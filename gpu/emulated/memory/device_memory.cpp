@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "gpu/emulated/device/device_attributes.h"
 #include "gpu/emulated/device/device_fork.h"
 #include "gpu/emulated/memory/device_contents.h"
 
@@ -18,7 +19,6 @@ namespace optrace::emulated {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kMaxDevices = 64;
 // Approximate memory that a context uses on a device before a program allocates any.
 constexpr std::uint64_t kContextMemory = 512ULL << 20;
 
@@ -38,7 +38,7 @@ std::map<std::uintptr_t, Mapping>& mappings() {
   return *mappings;
 }
 
-std::array<std::uint64_t, kMaxDevices> used{};
+std::array<std::uint64_t, kMaxDevices> bytes_in_use{};
 
 std::uintptr_t address_of(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer);
@@ -46,10 +46,6 @@ std::uintptr_t address_of(const void* pointer) {
 
 std::size_t whole_pages(std::size_t bytes) {
   return (bytes + kPage - 1) & ~(kPage - 1);
-}
-
-bool known_device(int device) {
-  return device >= 0 && device < device_count();
 }
 
 /// Returns the mapping that contains an address. Requires memory_mutex to be locked.
@@ -62,7 +58,7 @@ const Mapping* mapping_at(std::uintptr_t address) {
 
 bool take(std::uint64_t bytes, int device) {
   const std::lock_guard lock(memory_mutex);
-  std::uint64_t& sum = used[static_cast<std::size_t>(device)];
+  std::uint64_t& sum = bytes_in_use[static_cast<std::size_t>(device)];
   if (bytes > available_memory() || sum > available_memory() - bytes) return false;
   sum += bytes;
   return true;
@@ -70,7 +66,7 @@ bool take(std::uint64_t bytes, int device) {
 
 void give_back(std::uint64_t bytes, int device) {
   const std::lock_guard lock(memory_mutex);
-  used[static_cast<std::size_t>(device)] -= bytes;
+  bytes_in_use[static_cast<std::size_t>(device)] -= bytes;
 }
 
 }  // namespace
@@ -113,7 +109,7 @@ bool release(void* pointer) {
     mapping = found->second;
     mappings().erase(found);
     if (mapping.allocation.kind != MemoryKind::pinned)
-      used[static_cast<std::size_t>(mapping.allocation.device)] -=
+      bytes_in_use[static_cast<std::size_t>(mapping.allocation.device)] -=
           whole_pages(mapping.allocation.bytes);
   }
   drop_contents(pointer, whole_pages(mapping.allocation.bytes));
@@ -132,7 +128,7 @@ bool find_allocation(const void* pointer, Allocation& found) {
 std::uint64_t used_memory(int device) {
   if (!known_device(device)) return 0;
   const std::lock_guard lock(memory_mutex);
-  return used[static_cast<std::size_t>(device)];
+  return bytes_in_use[static_cast<std::size_t>(device)];
 }
 
 bool adopt_memory(void* pointer, std::size_t bytes, MemoryKind kind, int device, bool shared) {

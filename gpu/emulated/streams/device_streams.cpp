@@ -60,10 +60,10 @@ bool is_active(const std::shared_ptr<Capture>& capture) {
   return capture != nullptr && std::find(all.begin(), all.end(), capture) != all.end();
 }
 
-std::atomic<bool> used{false};
+std::atomic<bool> streams_used{false};
 std::atomic<bool> forked{false};
 const int kFork = pthread_atfork(nullptr, nullptr, [] {
-  if (used) forked = true;
+  if (streams_used) forked = true;
 });
 
 }  // namespace
@@ -95,7 +95,7 @@ void record(const char* function, const Operation& operation, const ObservedCall
 }
 
 Status use_devices() {
-  if (!used.load(std::memory_order_relaxed)) used = true;
+  if (!streams_used.load(std::memory_order_relaxed)) streams_used = true;
   return forked.load(std::memory_order_relaxed) && kFork == 0 ? Status::not_initialized
                                                               : Status::success;
 }

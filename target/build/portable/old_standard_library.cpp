@@ -36,9 +36,14 @@ void construct_runtime_error(void* error, const char* text) {
   new (error) std::runtime_error(std::string(text));
 }
 
-// GCC 9: std::ostringstream::ostringstream().
+// GCC 9: std::ostringstream::ostringstream(), with torch's string.
+#if _GLIBCXX_USE_CXX11_ABI
 void construct_stream(void* stream)
     OPTRACE_OWN("_ZNSt7__cxx1119basic_ostringstreamIcSt11char_traitsIcESaIcEEC1Ev");
+#else
+void construct_stream(void* stream)
+    OPTRACE_OWN("_ZNSt19basic_ostringstreamIcSt11char_traitsIcESaIcEEC1Ev");
+#endif
 void construct_stream(void* stream) {
   new (stream) std::ostringstream(std::ios_base::out);
 }

@@ -40,17 +40,17 @@ const optrace_agent_redirection kRedirections[] = {
     {"_ZN5torch8autograd13SavedVariableC1ERKSt8optionalIN2at6TensorEEbb",
      reinterpret_cast<void*>(&construct_optional_and_note), &construct_optional},
 };
-constexpr std::size_t kCount = sizeof kRedirections / sizeof *kRedirections;
+constexpr std::size_t kRedirectionCount = sizeof kRedirections / sizeof *kRedirections;
 
 }  // namespace
 
 void watch_saved_variables() {
   // Functions of autograd that a program defines are in other libraries than ops.
-  redirect(nullptr, kRedirections, kCount);
+  redirect(nullptr, kRedirections, kRedirectionCount);
 }
 
 void leave_saved_variables() {
-  restore(kRedirections, kCount);
+  restore(kRedirections, kRedirectionCount);
 }
 
 }  // namespace optrace_ops

@@ -9,12 +9,12 @@
 namespace optrace_ops {
 namespace {
 
-using Function = Object* (*)(Object* self, Object* arguments);
+using SwapFunction = Object* (*)(Object* self, Object* arguments);
 
 // PyMethodDef (Include/methodobject.h).
 struct MethodDefinition {
   const char* name;
-  Function function;
+  SwapFunction function;
   int flags;
 };
 constexpr int kTakesTuple = 1;                     // METH_VARARGS
@@ -22,7 +22,7 @@ constexpr std::size_t kDefinitionInFunction = 16;  // In a PyCFunctionObject.
 constexpr const char* kName = "_swap_tensor_impl";
 
 MethodDefinition* definition = nullptr;  // Of torch._C._swap_tensor_impl; null: unknown.
-Function original = nullptr;
+SwapFunction original = nullptr;
 
 Object* drop_and_swap(Object* self, Object* arguments) {
   tensor_log::drop_tensors();

@@ -105,7 +105,6 @@ std::string mismatch(const Product& product) {
   return {};
 }
 
-constexpr int kAda = 89;
 constexpr int kBlackwell = 100;
 constexpr int kBlackwellEnd = 110;
 constexpr int kTensorCoreBytes = 16;

@@ -53,10 +53,6 @@ bool is_attention(const Content& graph) {
   return matmuls >= 2 && reductions >= 1;
 }
 
-constexpr int kAmpere = 80;
-constexpr int kAda = 89;
-constexpr int kHopper = 90;
-
 /// Returns the reason why no engine supports the graph on this GPU model, or an empty text. From
 /// the cuDNN support matrix and "Supported Graph Patterns": bfloat16 needs 8.0, fp8 8.9,
 /// attention 8.0, attention in fp8 9.0.

@@ -35,7 +35,6 @@ std::string mismatch(cudnnTensorDescriptor_t x, cudnnFilterDescriptor_t w,
 /// Returns the reason why the legacy convolutions don't support these types on this GPU model
 /// ("Supported configurations" of cudnnConvolutionForward in the API reference), or an empty text.
 std::string unsupported(cudnnTensorDescriptor_t x, cudnnFilterDescriptor_t w) {
-  constexpr int kAmpere = 80;
   if ((x->type == CUDNN_DATA_BFLOAT16 || w->type == CUDNN_DATA_BFLOAT16) && arch() < kAmpere)
     return "bfloat16 convolution needs compute capability 8.0";
   if (x->type != w->type) return "the input's type is not the filter's";
