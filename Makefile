@@ -73,9 +73,9 @@ compiled compiled-product: interpreter
 	@$(NINJA) compiled cmake --build --preset release -- -j $(JOBS) \
 	  $(if $(filter compiled-product,$@),product)
 
-# $(call prebuild,VENV): what optrace has ready for the torch of an environment.
+# $(call prebuild,VENV): what optrace has ready for the torch of an environment, or only its op agent.
 PREBUILT = build/lib/optrace/prebuilt
-prebuild = build/optrace-prebuild $(PREBUILT) $(1)/lib/python3*/site-packages/torch >/dev/null
+prebuild = build/optrace-prebuild $(2) $(PREBUILT) $(1)/lib/python3*/site-packages/torch >/dev/null
 
 # Downloads and builds run at the same time, since they need different resources.
 build: packages
@@ -86,7 +86,7 @@ build: packages
 product: packages
 	@$(MAKE) --no-print-directory -j 2 reference compiled-product
 	@.venv/bin/python setup/install-module.py build
-	@$(call prebuild,.venv)
+	@$(call prebuild,.venv,--op-agents)
 
 # The same for every released torch, about ten minutes; their headers are downloaded.
 prebuilt: product newest

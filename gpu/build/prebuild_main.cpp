@@ -3,8 +3,11 @@
 // optrace-prebuild --current FOLDER: prints the names of the torches whose op-record agent in
 // FOLDER is built from the present source.
 //
+// optrace-prebuild --op-agents FOLDER TORCH...: makes the prebuilt op-record agents for torches
+// (site-packages/torch) in FOLDER.
+//
 // optrace-prebuild FOLDER TORCH...: makes the prebuilt libraries (target/build/prebuilt.h)
-// for torches (site-packages/torch) in FOLDER. Of a torch, it needs include/, version.py and
+// for torches in FOLDER. Of a torch, it needs include/, version.py and
 // lib/libc10.so. It prints a line of JSON for each torch: its name, what its op-record agent
 // depends on, and the name of the torch whose agent it takes. For the torches whose libraries need
 // CUDA's, with the nvidia wheels beside one of them, it also makes the libraries for CUDA: a set
@@ -16,6 +19,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -300,9 +304,22 @@ void prebuild_for_cuda(const std::filesystem::path& folder, const CudaTorches& t
   std::fflush(stdout);
 }
 
+/// Returns the folders of torches, without links.
+std::vector<std::filesystem::path> canonical(std::span<const std::filesystem::path> folders) {
+  std::vector<std::filesystem::path> torches;
+  torches.reserve(folders.size());
+  for (const auto& folder : folders) torches.push_back(std::filesystem::canonical(folder));
+  return torches;
+}
+
+void prebuild_op_agents(const std::filesystem::path& folder,
+                        const std::vector<std::filesystem::path>& torches) {
+  for (const auto& torch : torches) prebuild(folder, torch);
+}
+
 void prebuild_all(const std::filesystem::path& folder,
                   const std::vector<std::filesystem::path>& torches) {
-  for (const auto& torch : torches) prebuild(folder, torch);
+  prebuild_op_agents(folder, torches);
   for (const auto& [major, group] : cuda_torches(torches)) prebuild_for_cuda(folder, group);
 }
 
@@ -320,11 +337,10 @@ void run(const std::vector<std::string>& words) {
     for (const auto& folder : folders) pack_prebuilt(folder);
   } else if (words[0] == "--current") {
     for (const auto& folder : folders) print_current(folder);
+  } else if (words[0] == "--op-agents") {
+    prebuild_op_agents(folders.at(0), canonical(std::span(folders).subspan(1)));
   } else {
-    std::vector<std::filesystem::path> torches;
-    torches.reserve(folders.size());
-    for (const auto& folder : folders) torches.push_back(std::filesystem::canonical(folder));
-    prebuild_all(words[0], torches);
+    prebuild_all(words[0], canonical(folders));
   }
 }
 
@@ -336,6 +352,7 @@ int main(int count, char** arguments) {
   if (words.size() < 2) {
     fmt::print(stderr,
                "usage: optrace-prebuild FOLDER TORCH...\n       optrace-prebuild --pack FOLDER...\n"
+               "       optrace-prebuild --op-agents FOLDER TORCH...\n"
                "       optrace-prebuild --current FOLDER\n");
     return static_cast<int>(optrace::ExitStatus::usage);
   }
