@@ -274,14 +274,15 @@ PYBIND11_MODULE(_optrace, module) {
           py::kw_only(), py::arg("all") = false)
       .def(
           "check",
-          [](const PythonTrace& it, const py::object& rules, bool allow_unknown) {
+          [](const PythonTrace& it, const py::object& rules, bool allow_unknown, bool all) {
             const std::vector<optrace::Rule> expected = optrace::rules_of(rules);
             RecordedTrace& trace = it.recorded();
             const py::gil_scoped_release released;
-            return optrace::PythonCheck(trace.report(false),
-                                        trace.check(expected, {.allow_unknown = allow_unknown}));
+            return optrace::PythonCheck(
+                trace.report(false),
+                trace.check(expected, {.allow_unknown = allow_unknown, .all = all}));
           },
-          py::arg("rules"), py::kw_only(), py::arg("allow_unknown") = false)
+          py::arg("rules"), py::kw_only(), py::arg("allow_unknown") = false, py::arg("all") = false)
       .def_property_readonly("frames",
                              [](const PythonTrace& it) {
                                RecordedTrace& trace = it.recorded();

@@ -51,7 +51,7 @@ std::vector<CheckResult> RecordedTrace::check(const std::vector<Rule>& rules,
   const std::shared_ptr<const Report> made = report(false);
   const std::optional<Index> index = find_index(made->torch.version, made->torch.git_version);
   const KnownNames names(trace_ ? std::span(&*trace_, 1) : std::span<const Trace>(),
-                         index ? &*index : nullptr);
+                         index ? &*index : nullptr, made->python_calls);
   return optrace::check(*made, names, rules, options);
 }
 

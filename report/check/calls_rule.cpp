@@ -63,14 +63,19 @@ class CallsCounter final : public RuleCounter {
       : rule_(rule),
         context_(context),
         targets_(context.names().targets_of(rule.pattern)),
-        recorded_(context.names().recorded_calls(targets_)) {}
+        recorded_(context.names().recorded_calls(targets_)) {
+    if (const auto& exact = reported())
+      for (const auto& [name, calls] : *exact)
+        if (targets_.names(name) || (targets_.names_method(name, {}) && is_called_method(name)))
+          in_python_ += calls;
+  }
 
   void visit(const PathToFrame& path) override {
     const Frame& frame = path.frame();
     if (targets_.names(frame, path.python_function)) {
       if (frame.detail->calls_at_least) counted_as_ = Observability::walked;
       if (frame.layer == Layer::python || frame.layer == Layer::compiler) {
-        in_python_ += frame.calls;
+        if (!is_counted_in_all(frame.name)) in_python_ += frame.calls;
         occurrences().add_path(path.frames);
         occurrences().add_place(path, frame.calls);
       } else {
@@ -111,11 +116,20 @@ class CallsCounter final : public RuleCounter {
   }
 
  private:
+  const std::optional<CallsByName>& reported() const { return context_.report().python_calls; }
+
+  /// Returns true for a function of which the report has the number of all calls.
+  bool is_counted_in_all(const std::string& function) const {
+    return reported() && reported()->contains(function) &&
+           (targets_.names(function) || is_called_method(function));
+  }
+
   /// Reports leave out calls below which they show nothing, and count resumptions of generators.
   std::uint64_t found() const {
     return std::max(occurrences().count(), recorded_.native) +
-           (context_.names().counts_python() ? recorded_.python
-                                             : std::max(in_python_, recorded_.python)) +
+           (context_.names().counts_python() && context_.names().has_traces()
+                ? recorded_.python
+                : std::max(in_python_, recorded_.python)) +
            (context_.options().all ? recorded_.unshown : 0);
   }
 

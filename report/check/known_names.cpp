@@ -8,6 +8,7 @@
 #include <functional>
 #include <iterator>
 #include <optional>
+#include <ranges>
 #include <set>
 
 #include <fmt/core.h>
@@ -95,6 +96,14 @@ bool is_member(std::string_view function, std::string_view type) {
          function[type.size()] == '.';
 }
 
+/// Returns the name in the processes that multiprocessing spawns, which import the program's file
+/// by another name; empty for names that are not of that file.
+std::string name_in_spawned(std::string_view name) {
+  constexpr std::string_view kMain = "__main__.";
+  return name.starts_with(kMain) ? fmt::format("__mp_main__.{}", name.substr(kMain.size()))
+                                 : std::string();
+}
+
 bool is_path(std::string_view pattern) {
   return pattern.find('.') != std::string_view::npos;
 }
@@ -171,8 +180,11 @@ bool NameTargets::names(const Frame& frame, std::string_view inside) const {
   }
 }
 
-KnownNames::KnownNames(std::span<const Trace> traces, const Index* index)
-    : traces_(traces), index_(index) {}
+const std::optional<CallsByName> KnownNames::kNoneReported;
+
+KnownNames::KnownNames(std::span<const Trace> traces, const Index* index,
+                       const std::optional<CallsByName>& reported)
+    : traces_(traces), index_(index), reported_(traces.empty() ? reported : kNoneReported) {}
 
 KnownNames::~KnownNames() = default;
 
@@ -199,6 +211,8 @@ const std::vector<Registration>& KnownNames::registrations() const {
 NameTargets KnownNames::targets_of(std::string_view pattern) const {
   NameTargets targets;
   targets.patterns.emplace_back(pattern);
+  const std::string in_spawned = name_in_spawned(pattern);
+  if (!in_spawned.empty()) targets.patterns.push_back(in_spawned);
   if (auto op = of_torch_ops(pattern)) targets.patterns.push_back(*std::move(op));
   const bool scoped = pattern.find("::") != std::string_view::npos;
   if (pattern.find('*') != std::string_view::npos) {
@@ -209,7 +223,9 @@ NameTargets KnownNames::targets_of(std::string_view pattern) const {
   if (index_ != nullptr && !scoped &&
       (is_path(pattern) || observability_of_pattern(pattern) == Observability::none))
     add_python_names(pattern, targets);
-  if (targets.classes.empty() && is_class_of_trace(pattern)) targets.classes.emplace_back(pattern);
+  if (targets.classes.empty())
+    for (const std::string_view name : {pattern, std::string_view(in_spawned)})
+      if (!name.empty() && is_class_of_trace(name)) targets.classes.emplace_back(name);
   if (is_path(pattern) || observability_of(targets) != Observability::none) return targets;
   // The scopes of a C++ function may be left out.
   std::string scopes_left_out = fmt::format("*::{}", pattern);
@@ -381,7 +397,9 @@ Observability KnownNames::observability_of_python(std::string_view pattern) cons
     for (const PythonFunction& function : trace.python_functions)
       if (matches_glob(function.name, pattern))
         return function.file.empty() ? Observability::recorded : function_is;
-  if (is_defined_by_program(pattern)) return function_is;
+  const auto matches = [&](const auto& one) { return matches_glob(one.first, pattern); };
+  if ((reported_ && std::ranges::any_of(*reported_, matches)) || is_defined_by_program(pattern))
+    return function_is;
   Observability best = Observability::none;
   if (index_ == nullptr) return best;
   for (const PythonName& name : python_names()) {
@@ -483,20 +501,20 @@ RecordedCalls KnownNames::recorded_calls(const NameTargets& targets) const {
 }
 
 bool KnownNames::counts_python() const {
-  return !traces_.empty() && std::ranges::all_of(traces_, [](const Trace& trace) {
-    return optrace::counts_python(trace);
-  });
+  return (reported_ || !traces_.empty()) && std::ranges::all_of(traces_, [](const Trace& trace) {
+           return optrace::counts_python(trace);
+         });
 }
 
 bool KnownNames::is_class_of_trace(std::string_view name) const {
-  const auto is_called_by = [&](const PythonFunction& function) {
-    const std::string_view method = std::string_view(function.name).substr(name.size() + 1);
-    return std::ranges::find(kCalledMethods, method) != kCalledMethods.end();
+  const auto is_called_by = [&](std::string_view function) {
+    return is_member(function, name) &&
+           std::ranges::find(kCalledMethods, function.substr(name.size() + 1)) !=
+               kCalledMethods.end();
   };
+  if (reported_ && std::ranges::any_of(std::views::keys(*reported_), is_called_by)) return true;
   return std::ranges::any_of(traces_, [&](const Trace& trace) {
-    return std::ranges::any_of(trace.python_functions, [&](const PythonFunction& function) {
-      return is_member(function.name, name) && is_called_by(function);
-    });
+    return std::ranges::any_of(trace.python_functions, is_called_by, &PythonFunction::name);
   });
 }
 

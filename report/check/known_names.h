@@ -65,8 +65,10 @@ enum class Observability : std::uint8_t {
 /// about a name that was not called.
 class KnownNames {
  public:
-  /// `index` may be null. The arguments must outlive the object.
-  KnownNames(std::span<const Trace> traces, const Index* index);
+  /// `index` may be null. `reported` are the Python functions of a report without traces, if their
+  /// calls were counted. The arguments must outlive the object.
+  KnownNames(std::span<const Trace> traces, const Index* index,
+             const std::optional<CallsByName>& reported = kNoneReported);
   ~KnownNames();
 
   /// Returns true if the pattern, in which `*` matches any characters, matches anything that can be
@@ -137,8 +139,11 @@ class KnownNames {
   const std::vector<Registration>& registrations() const;
   Observability find_observability(std::string_view pattern) const;
 
+  static const std::optional<CallsByName> kNoneReported;
+
   std::span<const Trace> traces_;
   const Index* index_;
+  const std::optional<CallsByName>& reported_;
   // Caches, filled on first use.
   mutable std::unique_ptr<Locator> locator_;
   mutable std::optional<std::vector<PythonName>> python_names_;

@@ -10,12 +10,13 @@
 #include "pytorch/symbols/symbol_name.h"
 
 namespace optrace {
-namespace {
 
 bool is_called_method(std::string_view function) {
   return std::ranges::find(kCalledMethods, function.substr(function.rfind('.') + 1)) !=
          kCalledMethods.end();
 }
+
+namespace {
 
 class CallsOfTrace {
  public:

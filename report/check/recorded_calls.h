@@ -13,6 +13,8 @@ namespace optrace {
 inline constexpr auto kCalledMethods =
     std::to_array<std::string_view>({"__init__", "__new__", "forward", "__call__"});
 
+bool is_called_method(std::string_view function);
+
 /// The calls of a name in traces, whether a report shows them or not.
 struct RecordedCalls {
   std::uint64_t native = 0;   ///< Of C++ functions, and of builtins and operators of Python.

@@ -23,6 +23,7 @@ Detail thinned(const Detail& detail) {
   kept.calls = detail.calls;
   kept.launches = detail.launches;
   kept.emulated = detail.emulated;
+  kept.calls_at_least = detail.calls_at_least;
   kept.reads_device_memory = detail.reads_device_memory;
   kept.returned = detail.returned;
   return kept;
@@ -48,6 +49,7 @@ Report for_baseline(const Report& report) {
   kept.device = report.device;
   kept.dry_run = report.dry_run;
   kept.shortfalls = report.shortfalls;
+  if (report.python_calls) kept.python_calls.emplace();  // Of the functions that have frames.
   // Without recursion: trees may be deeper than the call stack allows.
   std::vector<std::pair<const std::vector<Frame>*, std::vector<Frame>*>> pending{
       {&report.roots, &kept.roots}};
@@ -55,7 +57,13 @@ Report for_baseline(const Report& report) {
     const auto [from, to] = pending.back();
     pending.pop_back();
     to->reserve(from->size());
-    for (const Frame& frame : *from) to->push_back(thinned(frame));
+    for (const Frame& frame : *from) {
+      to->push_back(thinned(frame));
+      if (!report.python_calls) continue;
+      if (const auto calls = report.python_calls->find(frame.name);
+          calls != report.python_calls->end())
+        kept.python_calls->insert(*calls);
+    }
     for (std::size_t i = 0; i < from->size(); ++i)
       pending.emplace_back(&(*from)[i].children, &(*to)[i].children);
   }

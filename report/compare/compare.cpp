@@ -19,7 +19,9 @@
 #include "report/compare/compared_step.h"
 #include "report/compare/frame_matcher.h"
 #include "report/details/returned_values.h"
+#include "report/model/op_call.h"
 #include "report/model/shortfalls.h"
+#include "report/model/walk_frames.h"
 
 namespace optrace {
 namespace {
@@ -97,6 +99,28 @@ std::size_t count_emulated_reads(const Report& report) {
   return count;
 }
 
+/// Returns the calls of each Python function; none if the report doesn't have all of them.
+CallsByName python_totals(const Report& report) {
+  CallsByName totals;
+  if (!report.python_calls) return totals;
+  walk_frames(report.roots, 0, [&](const Frame& frame, int) {
+    if (frame.layer == Layer::python) totals[frame.name] += frame.calls;
+    return 0;
+  });
+  for (const auto& [name, calls] : *report.python_calls) totals[name] = calls;
+  return totals;
+}
+
+/// Returns the number of calls of ops below a frame.
+std::uint64_t ops_below(const Frame& top) {
+  std::uint64_t calls = 0;
+  walk_frames(top.children, 0, [&](const Frame& frame, int) {
+    if (is_op_call(frame)) calls += frame.calls;
+    return 0;
+  });
+  return calls;
+}
+
 /// Finds the differences between two reports.
 class Comparer {
  public:
@@ -104,7 +128,8 @@ class Comparer {
       : first_(first),
         second_(second),
         steps_(options.all || is_same_build(first, second)),
-        matcher_(keys_, is_same_build(first, second)) {
+        matcher_(keys_, is_same_build(first, second)),
+        totals_{python_totals(first), python_totals(second)} {
     result_.same_build = is_same_build(first, second);
     result_.conclusive =
         !may_hide_differences(first.shortfalls) && !may_hide_differences(second.shortfalls);
@@ -369,15 +394,36 @@ class Comparer {
       changed(item, level, "calls", calls.not_known_before, calls.not_known_after, true);
     }
     if (item.balanced) return;
-    // Report a count only if the count of the frame above does not explain it.
-    const std::uint64_t times_before = level.first == nullptr ? 1 : level.first->calls;
-    const std::uint64_t times_after = level.second == nullptr ? 1 : level.second->calls;
-    const bool same = static_cast<double>(before.calls) * static_cast<double>(times_after) ==
-                      static_cast<double>(after.calls) * static_cast<double>(times_before);
-    if (same || before.calls == after.calls) return;
+    if (before.calls == after.calls || is_uncertain(before, after)) return;
+    if (level.first != nullptr && !is_uncertain(*level.first, *level.second)) {
+      // Report a count only if the count of the frame above does not explain it.
+      const auto product = [](std::uint64_t one, std::uint64_t other) {
+        return static_cast<double>(one) * static_cast<double>(other);
+      };
+      if (product(before.calls, level.second->calls) == product(after.calls, level.first->calls))
+        return;
+    }
+    // A pool may share the same work among fewer threads.
+    if (level.first == nullptr && before.layer == Layer::python && ops_below(before) != 0 &&
+        ops_below(before) == ops_below(after))
+      return;
     Difference& found = add(Difference::Kind::count, before, item.path, level.inside_emulated);
     found.before = std::to_string(before.calls);
     found.after = std::to_string(after.calls);
+  }
+
+  /// Returns true if the numbers of calls may be equal, although frames have different ones: of a
+  /// function without a probe, and of a Python function of which not all calls led to something.
+  bool is_uncertain(const Frame& before, const Frame& after) const {
+    if (before.detail->calls_at_least || after.detail->calls_at_least) return true;
+    if (before.layer != Layer::python || before.name != after.name) return false;
+    const auto has_others = [&](const Report& report) {
+      return report.python_calls && report.python_calls->contains(before.name);
+    };
+    if (!has_others(first_) && !has_others(second_)) return false;
+    const auto first = totals_[0].find(before.name), second = totals_[1].find(before.name);
+    return first != totals_[0].end() && second != totals_[1].end() &&
+           first->second == second->second;
   }
 
   const Report& first_;
@@ -386,6 +432,7 @@ class Comparer {
   StepFilter steps_;
   FrameMatcher matcher_;
   std::vector<PathNode> paths_;
+  std::array<CallsByName, 2> totals_;  ///< Of Python functions.
   std::array<std::set<std::uint64_t>, 2> passed_over_;
   Comparison result_;
 };

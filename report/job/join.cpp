@@ -60,6 +60,7 @@ Report join(std::vector<Report> reports) {
     add_warnings(sum.recording.warnings, report.recording.warnings);
   }
   sum.processes = std::move(processes);
+  sum.python_calls.reset();  // Some of the calls are those of the first process.
   return sum;
 }
 

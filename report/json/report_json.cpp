@@ -70,6 +70,10 @@ class JsonWriter {
     }
     text_ += ",\n \"shortfalls\": ";
     value(to_json(report.shortfalls));
+    if (report.python_calls) {
+      text_ += ",\n \"python_calls\": ";
+      value(*report.python_calls);
+    }
     text_ += ",\n \"roots\": [";
     frames(report.roots);
     text_ += "]}\n";

@@ -191,6 +191,15 @@ std::vector<Shortfall> shortfalls_in(const Json& report) {
   return shortfalls;
 }
 
+std::optional<CallsByName> python_calls_in(const Json& report) {
+  const Json& object = object_in(report, "python_calls");
+  if (object.is_null()) return std::nullopt;
+  CallsByName calls;
+  for (const auto& one : object.items())
+    calls[one.key()] = number_in<std::uint64_t>(object, one.key().c_str()).value_or(0);
+  return calls;
+}
+
 /// Trees may be deeper than the call stack allows, so the open levels are kept in a list.
 std::vector<Frame> frames_of(const Json& report, bool exact) {
   struct Level {
@@ -261,6 +270,7 @@ WrittenReport parse_report(std::string_view text) {
     report.source_from_wheel = text_or_empty(source, "made_from") == "wheel";
   }
   report.shortfalls = shortfalls_in(json);
+  report.python_calls = python_calls_in(json);
   report.roots = frames_of(json, report.source_exact);
   return report;
 }

@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +12,7 @@
 
 #include "indexer/store/source_link.h"
 #include "platform/error.h"
+#include "pytorch/functions/layers.h"
 #include "report/compiled/compilations.h"
 #include "report/compiled/compiler_frames.h"
 #include "report/compiled/triton_kernels.h"
@@ -25,6 +28,7 @@
 #include "report/merge/timeline.h"
 #include "report/merge/traced_functions.h"
 #include "report/model/shortfalls.h"
+#include "report/model/walk_frames.h"
 
 namespace optrace {
 namespace {
@@ -40,6 +44,27 @@ Recording recording_of(const TraceMeta& meta) {
   recording.has_selection = !meta.selection.everything();
   recording.exit_status = meta.exit_status.value_or(0);
   return recording;
+}
+
+// Returns the exact calls of Python functions whose frames have another number.
+std::optional<CallsByName> python_calls_of(const Trace& trace, const std::vector<Frame>& roots) {
+  if (!trace.meta.python_calls_beyond_paths) return std::nullopt;
+  std::map<std::string, std::int64_t, std::less<>> calls(
+      trace.meta.python_calls_beyond_paths->begin(), trace.meta.python_calls_beyond_paths->end());
+  for (const TracePath& path : trace.paths)
+    if (path.kind == PathKind::python && path.what != kNone)
+      calls[trace.python_functions[path.what].name] += static_cast<std::int64_t>(path.calls);
+  std::map<std::string_view, std::int64_t> in_frames;
+  walk_frames(roots, 0, [&](const Frame& frame, int) {
+    in_frames[frame.name] += static_cast<std::int64_t>(frame.calls);
+    return 0;
+  });
+  CallsByName exact;
+  for (const auto& [name, number] : calls)
+    if (!name.ends_with("<module>") && number >= 0 && number != in_frames[name] &&
+        classify_python(name).visibility != Visibility::hidden)
+      exact[name] = static_cast<std::uint64_t>(number);
+  return exact;
 }
 
 // Returns the report without its frames.
@@ -138,6 +163,7 @@ Report merge_paths(const Trace& trace, const Index* index, const MergeOptions& o
                                .times = options.times,
                                .processes = processes ? &*processes : nullptr},
                               paths);
+  report.python_calls = python_calls_of(trace, report.roots);
   report.compilations = describe_compilations(trace.meta, functions.generated_code());
   add_compilations(report, functions.generated_code());
   add_triton_kernels(report, TritonKernels(trace.meta));

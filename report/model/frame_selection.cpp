@@ -211,6 +211,7 @@ void select_frames(Report& report, const FrameSelection& selection) {
   Pruner(report).keep_matching(selection);
   if (selection.top) Pruner(report).keep_top(*selection.top);
   report.recording.shown = options;
+  report.python_calls.reset();
 }
 
 }  // namespace optrace

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <istream>
+#include <map>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -26,6 +27,9 @@ struct Shortfall {
   std::uint64_t count = 1;  ///< In the unit of the kind; 1 if it is not counted.
 };
 
+/// Numbers of calls by the names of functions.
+using CallsByName = std::map<std::string, std::uint64_t>;
+
 struct WrittenReport {
   TorchBuild torch;
   std::string device;                     ///< `cpu` or `cuda`.
@@ -38,6 +42,9 @@ struct WrittenReport {
   bool source_exact = false;       ///< The index is of the traced torch, and all lines are exact.
   std::vector<ReportProcess> processes;  ///< Those combined in this report; empty for one.
   std::vector<Shortfall> shortfalls;     ///< Each kind once; empty if none is known.
+  /// The calls of each Python function whose frames have another number: they lack the calls that
+  /// led to nothing, and have each resumption of a generator. Nothing if calls were not counted.
+  std::optional<CallsByName> python_calls;
   std::vector<Frame> roots;
 };
 

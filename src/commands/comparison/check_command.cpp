@@ -47,7 +47,7 @@ void run(const CheckCommandOptions& options) {
   const CommandInput input = read_input_to_check(options.input);
   const TorchBuild& torch = input.report.torch;
   const std::optional<Index> index = find_index(torch.version, torch.git_version);
-  const KnownNames names(input.traces, index ? &*index : nullptr);
+  const KnownNames names(input.traces, index ? &*index : nullptr, input.report.python_calls);
   const std::vector<CheckResult> results = check(input.report, names, rules, options.check);
   const std::string text = render(options, input.report, results);
   if (options.format == "github")

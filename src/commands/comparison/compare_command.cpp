@@ -13,6 +13,7 @@
 #include "report/compare/compare.h"
 #include "report/compare/formats/comparison_output.h"
 #include "report/compare/formats/comparison_page.h"
+#include "report/compare/summed_threads.h"
 #include "report/json/report_json.h"
 #include "report/model/shortfalls.h"
 #include "src/commands/command.h"
@@ -103,6 +104,10 @@ void write_baseline(const Report& report, const std::string& file) {
   output.commit();
 }
 
+Report read_compared(const std::string& input, bool times) {
+  return with_threads_summed(read_input(input, times).report);
+}
+
 void run(const CompareCommandOptions& options) {
   require_inputs(options);
   require_format(options);
@@ -116,15 +121,15 @@ void run(const CompareCommandOptions& options) {
   }
   if (options.update) const OutputFile trial(options.baseline);
   if (is_new) {
-    write_baseline(read_input(options.first).report, options.baseline);
+    write_baseline(read_compared(options.first, false), options.baseline);
     write_message(fmt::format("{} was created", options.baseline));
     return;
   }
   const bool times = options.format == "html";
-  const Report first = options.baseline.empty() ? read_input(options.first, times).report
+  const Report first = options.baseline.empty() ? read_compared(options.first, times)
                                                 : read_input_file(options.baseline, times).report;
   const Report second =
-      read_input(options.baseline.empty() ? options.second : options.first, times).report;
+      read_compared(options.baseline.empty() ? options.second : options.first, times);
   const Comparison comparison = compare(first, second, {.all = options.all});
   output.write_whole(text_of(options, first, second, comparison));
   if (options.update && !comparison.differences.empty()) write_baseline(second, options.baseline);

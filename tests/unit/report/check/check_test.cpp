@@ -853,11 +853,31 @@ TEST_CASE("each call of a Python function counts, whatever it led to", "[check]"
   CHECK(verdict("never calls m.Outer") == Status::passed);
   // A class that inherits everything.
   CHECK(verdict("never calls m.Base") == Status::error);
+  // A report has the numbers, too.
+  Report written = empty_report();
+  written.roots.push_back(frame(Layer::python, "m.items", 5));
+  written.roots.push_back(frame(Layer::python, "m.Net.forward", 3));
+  written.python_calls = {{"m.pure", 2}, {"m.items", 1}, {"m.Net.__init__", 1}};
+  const auto reported = [&](const char* rule) {
+    return check(written, KnownNames({}, nullptr, written.python_calls), {parse_rule(rule)})[0]
+        .status;
+  };
+  for (const char* const rule :
+       {"calls m.pure == 2", "calls m.items == 1", "calls m.Net.forward == 3", "calls m.Net == 4"})
+    CHECK(reported(rule) == Status::passed);
+  written.python_calls.reset();
+  CHECK(reported("calls m.items <= 5") == Status::error);
   // An older trace has only what led to something.
   trace.meta.python_calls_beyond_paths.reset();
   CHECK(verdict("never calls m.pure") == Status::error);
   CHECK(verdict("calls m.Net.forward >= 3") == Status::passed);
   CHECK(verdict("calls m.Net.forward <= 3") == Status::error);
+  // A spawned process has the program's file by another name.
+  trace.python_functions[0].name = "__mp_main__.pure";
+  trace.python_functions[4].name = "__mp_main__.Net.forward";
+  trace.meta.python_calls_beyond_paths = {{"__mp_main__.pure", 2}};
+  CHECK(verdict("calls __main__.pure == 2") == Status::passed);
+  CHECK(verdict("calls __main__.Net == 3") == Status::passed);
 }
 
 TEST_CASE("ops and LAPACK's functions may be spelled as PyTorch's users do", "[check]") {

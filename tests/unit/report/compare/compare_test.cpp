@@ -14,6 +14,7 @@
 #include "report/compare/baseline.h"
 #include "report/compare/formats/comparison_output.h"
 #include "report/compare/fused_line_changes.h"
+#include "report/compare/summed_threads.h"
 #include "report/json/saved_report.h"
 #include "tests/unit/report/frames.h"
 #include "tests/unit/report/written_report.h"
@@ -64,6 +65,58 @@ std::vector<Difference> differences(std::vector<Frame> first, std::vector<Frame>
 }
 
 }  // namespace
+
+TEST_CASE("the threads of a pool are compared as a sum", "[compare]") {
+  // Returns the root of a thread that called two functions that often.
+  const auto thread = [](std::uint64_t number, std::uint64_t first, std::uint64_t second) {
+    const auto work = [](std::uint32_t line, std::uint64_t calls) {
+      Frame made = frame(Layer::python, "m.work", calls);
+      made.source = FrameSource{"m.py", 1, line, {}};
+      Frame blas = library_call("sgemm_", {{"m", {std::int64_t{2}}}}, calls);
+      blas.calls = calls;
+      made.children.push_back(call("aten::mm", calls));
+      made.children.back().children.push_back(std::move(blas));
+      return made;
+    };
+    Frame made = frame(Layer::python, "threading.Thread.run");
+    made.thread = number;
+    if (first != 0) made.children.push_back(work(7, first));
+    if (second != 0) made.children.push_back(work(9, second));
+    return made;
+  };
+  const auto summed = [](std::vector<Frame> roots) {
+    return with_threads_summed(report(std::move(roots)));
+  };
+  const Report one = summed(list(thread(1, 0, 3), thread(2, 4, 1)));
+  REQUIRE(one.roots.size() == 1);
+  CHECK(one.roots[0].calls == 2);
+  REQUIRE(one.roots[0].children.size() == 2);
+  CHECK(one.roots[0].children[1].calls == 4);
+  CHECK(compare(one, summed(list(thread(5, 2, 2), thread(6, 2, 2)))).differences.empty());
+  // As many calls by another number of threads.
+  CHECK(compare(one, summed(list(thread(5, 4, 4)))).differences.empty());
+  CHECK(compare(one, summed(list(thread(5, 4, 3), thread(6, 1, 1)))).differences.size() == 1);
+  // Calls of one thread stay apart.
+  CHECK(summed(list(thread(1, 1, 1), thread(1, 1, 1))).roots.size() == 2);
+}
+
+TEST_CASE("different lower bounds of equal numbers are no difference", "[compare]") {
+  const auto with = [](const char* function, std::uint64_t calls, std::uint64_t all) {
+    Report made = report(list(frame(Layer::python, function, calls)));
+    made.python_calls = {{"m.f", all}};
+    return made;
+  };
+  CHECK(compare(with("m.f", 17, 20), with("m.f", 14, 20)).differences.empty());
+  CHECK(compare(with("m.f", 17, 20), with("m.f", 14, 18)).differences.size() == 1);
+  CHECK(compare(with("m.g", 17, 20), with("m.g", 14, 20)).differences.size() == 1);
+  CHECK(compare(for_baseline(with("m.f", 17, 20)), with("m.f", 14, 20)).differences.empty());
+  const auto walked = [](std::uint64_t calls) {
+    Frame made = frame(Layer::kernel, "at::TensorIteratorBase::build", calls);
+    made.detail.edit().calls_at_least = true;
+    return list(std::move(made));
+  };
+  CHECK(differences(walked(4), walked(2)).empty());
+}
 
 TEST_CASE("the same trees do not differ, whatever lines and template arguments they have",
           "[compare]") {
