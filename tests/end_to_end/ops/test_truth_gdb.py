@@ -185,6 +185,29 @@ def test_libraries_are_reached(sample):
     assert any("gemm" in name for name in reached), reached
 
 
+def test_check_counts_what_gdb_stops_at(sample, optrace, tmp_path):
+    """A rule about a function and the number of gdb's stops at it holds, or can't be decided."""
+    passed = 0
+    for case in SAMPLE:
+        report, points = sample.reports[case], sample.points[case]
+        stops = collections.Counter(sample.names.same(stop["frames"][0])
+                                    for stop in sample.stops[case])
+        functions = collections.defaultdict(set)
+        for frame, chain, *_ in compare_frames.native_chains(report):
+            # A name stands for all instances of a template.
+            functions[frame["name"].partition("<")[0]].add(chain[0])
+        rules = {f"calls {name} == {sum(stops[sample.names.same(one)] for one in ones)}"
+                 for name, ones in functions.items() if ones <= points and " " not in name}
+        (tmp_path / "report.json").write_text(json.dumps(report))
+        (tmp_path / "rules.json").write_text(json.dumps({"rules": sorted(rules)}))
+        checked = optrace("check", tmp_path / "report.json", "--format", "json",
+                          "--expect", tmp_path / "rules.json")
+        answers = json.loads(checked.stdout)["rules"]
+        assert not [one for one in answers if one["status"] == "failed"]
+        passed += sum(one["status"] == "passed" for one in answers)
+    assert passed >= 20
+
+
 def test_differences_are_found(sample):
     """The comparison detects a lost frame, a wrong frame and a missing mark."""
     reports, stops, names = sample.reports, sample.stops, sample.names
