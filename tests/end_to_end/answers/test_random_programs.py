@@ -3,10 +3,11 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.verify
+
 RULES = 700
 
 
-@pytest.mark.verify
 def test_verdicts_are_those_of_the_programs_accounts(optrace, python, run_program, repository,
                                                      tmp_path):
     run = run_program([sys.executable, repository / "tests/truth/random_programs.py",
