@@ -8,6 +8,7 @@
 #include "platform/text/glob.h"
 #include "platform/text/json_fields.h"
 #include "pytorch/functions/layers.h"
+#include "report/compiled/triton_launches.h"
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
 #include "report/model/op_call.h"
@@ -182,7 +183,7 @@ std::string function_before_break(std::string_view name) {
 
 bool is_setup(const Frame& frame) {
   return frame.layer == Layer::compiler ||
-         (frame.layer == Layer::python && is_torch_module(frame.name));
+         (frame.layer == Layer::python && (is_torch_module(frame.name) || is_benchmark(frame)));
 }
 
 }  // namespace optrace

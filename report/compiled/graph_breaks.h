@@ -44,7 +44,8 @@ std::string function_before_break(const Frame& resumed);
 std::string function_before_break(std::string_view name);
 
 /// Returns true for a frame below which nothing is the program's work: a module of torch that is
-/// imported, and the compiler of torch.compile, which tries ops out.
+/// imported, the compiler of torch.compile, which tries ops out, and the autotuning of Triton
+/// kernels.
 bool is_setup(const Frame& frame);
 
 }  // namespace optrace

@@ -29,16 +29,6 @@ struct GeneratedCall {
   bool benchmark = false;
 };
 
-bool is_benchmark(const Frame& frame) {
-  return frame.layer == Layer::python &&
-         std::ranges::any_of(kBenchmarks, [&](std::string_view autotuner) {
-           return frame.name.starts_with(autotuner) &&
-                  std::ranges::find(kBenchmark,
-                                    std::string_view(frame.name).substr(autotuner.size())) !=
-                      kBenchmark.end();
-         });
-}
-
 std::uint64_t threads_of(const Launch& launch) {
   std::uint64_t product = 1;
   for (const std::uint64_t count : launch.block) product *= count;
@@ -105,6 +95,16 @@ void add_kernel(Frame& frame, const GeneratedCall& above, const TritonKernel& ke
 }
 
 }  // namespace
+
+bool is_benchmark(const Frame& frame) {
+  return frame.layer == Layer::python &&
+         std::ranges::any_of(kBenchmarks, [&](std::string_view autotuner) {
+           return frame.name.starts_with(autotuner) &&
+                  std::ranges::find(kBenchmark,
+                                    std::string_view(frame.name).substr(autotuner.size())) !=
+                      kBenchmark.end();
+         });
+}
 
 void add_triton_kernels(Report& report, const TritonKernels& kernels) {
   if (kernels.empty()) return;

@@ -89,6 +89,72 @@ Found order_copy(const Frame& frame) {
   });
 }
 
+// Ops that copy because the program asks for it; other ops need their input in another order.
+constexpr auto kRequestedCopies = std::to_array<std::string_view>(
+    {"aten::contiguous", "aten::clone", "aten::copy_", "aten::reshape", "aten::flatten",
+     "aten::ravel", "aten::to", "aten::_to_copy", "aten::cat", "aten::stack"});
+
+// Returns the op that the program, or an autograd node, called and that copies; null if it is one
+// that is asked to copy.
+const Frame* op_that_needs_order(const FrameInContext& at) {
+  const auto below = at.below_user_frame();
+  const auto node = std::find_if(below.rbegin(), below.rend(), [](const Frame* frame) {
+    return frame->detail->node.has_value();
+  });
+  const auto op =
+      std::find_if(node.base(), below.end(), [](const Frame* frame) { return is_op_call(*frame); });
+  if (op == below.end()) return nullptr;
+  const std::string name = (*op)->op.value_or("");
+  const bool is_requested =
+      std::ranges::find(kRequestedCopies, std::string_view(name).substr(0, name.find('.'))) !=
+      kRequestedCopies.end();
+  return is_requested ? nullptr : *op;
+}
+
+// Returns the format of a tensor among the arguments of an op's calls.
+MemoryFormat format_of(const Frame& op, std::string_view argument) {
+  for (const OpCalls& calls : op_calls(op))
+    if (const TensorFacts* const tensor = tensor_argument(calls, argument))
+      return memory_format(*tensor);
+  return MemoryFormat::other;
+}
+
+bool has_image_in(const Frame& op, MemoryFormat format) {
+  return std::ranges::any_of(op_calls(op), [&](const OpCalls& calls) {
+    return std::ranges::any_of(tensors_in(calls), [&](const TensorFacts* tensor) {
+      return memory_format(*tensor) == format;
+    });
+  });
+}
+
+// Adds which op copies, and what to do if the program already follows the rule's remedy. Returns
+// false if no order of the op's arguments would spare the copy.
+bool explain_layout_copy(const FrameInContext& at, RuleMatch& found) {
+  const Frame* const op = op_that_needs_order(at);
+  if (op == nullptr) return true;
+  const std::string name = printable(op->op.value_or("an op"));
+  found.what += fmt::format(" for {}", name);
+  const MemoryFormat weight = format_of(*op, "weight");
+  const MemoryFormat before = format_of(at.frame(), "src"), after = format_of(at.frame(), "self");
+  if (before != MemoryFormat::other && !has_image_in(*op, before)) {
+    found.reason = fmt::format("{} computes in another order than that of its arguments.", name);
+    return has_image_in(*op, after);
+  }
+  if (weight == MemoryFormat::channels_last && after == weight) {
+    found.reason = fmt::format("The weight of {} is in channels_last, and its input is not.", name);
+    found.remedy =
+        "Find the op before it that returns its result in the contiguous format, and replace it "
+        "by one that keeps channels_last.";
+  } else if (before == MemoryFormat::channels_last && weight == MemoryFormat::other &&
+             name.find("conv") == std::string::npos) {
+    found.reason = fmt::format("{} has no kernel for the order that its input has.", name);
+    found.remedy =
+        "Use an op that has one, such as batch_norm instead of group_norm on CUDA, or keep the "
+        "layers around it contiguous.";
+  }
+  return true;
+}
+
 // Functions of autocast that cast an argument. aten/src/ATen/autocast_mode.cpp.
 constexpr std::string_view kAutocast = "at::autocast::cached_cast";
 
@@ -147,8 +213,9 @@ Found layout_copy(const FrameInContext& at) {
   const Frame& frame = at.frame();
   if (!is_call_of(frame, "aten::copy_") || converts_module(at) || selects_format(at))
     return std::nullopt;
-  const Found found = format_copy(frame);
-  return found ? found : order_copy(frame);
+  Found found = format_copy(frame);
+  if (!found) found = order_copy(frame);
+  return found && explain_layout_copy(at, *found) ? found : std::nullopt;
 }
 
 Found repeated_cast(const FrameInContext& at) {
@@ -162,7 +229,9 @@ Found repeated_cast(const FrameInContext& at) {
   const auto shapes = shapes_of_parameters(*op);
   return describe_calls(frame, [&](const OpCalls& calls) -> std::string {
     const TensorFacts* const from = tensor_argument(calls, "self");
-    if (from == nullptr || from->dtype != "float32" || !shapes.contains(from->shape)) return {};
+    if (from == nullptr || from->dtype != "float32" || !shapes.contains(from->shape) ||
+        calls.calls < 2 * at.processes)
+      return {};
     return fmt::format("makes autocast cast the parameters of {}",
                        printable(op->op.value_or("an op")));
   });

@@ -4,10 +4,12 @@
 #include <array>
 #include <cstddef>
 #include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "pytorch/names/devices.h"
+#include "report/compiled/graph_breaks.h"
 #include "report/model/op_call.h"
 
 namespace optrace {
@@ -71,6 +73,26 @@ std::string_view requesting_function(std::span<const Frame* const> stack) {
   return {};
 }
 
+// Ops that code of torch.compile calls for copies that the program asked for.
+constexpr auto kExplicitOps = std::to_array<std::string_view>(
+    {"aten::to", "aten::_to_copy", "aten::copy_", "aten::copy", "aten::item",
+     "aten::_local_scalar_dense", "prims::device_put"});
+
+/// Returns true if the outermost op on the stack is one of them. The Python functions above it are
+/// torch's, and tell nothing.
+bool is_explicit_in_graph(std::span<const Frame* const> stack) {
+  const auto op =
+      std::ranges::find_if(stack, [](const Frame* frame) { return is_op_call(*frame); });
+  if (op == stack.end()) return false;
+  const std::string name = (*op)->op.value_or("");
+  return std::ranges::find(kExplicitOps, std::string_view(name).substr(0, name.find('.'))) !=
+         kExplicitOps.end();
+}
+
+bool in_compiled_code(std::span<const Frame* const> stack) {
+  return std::ranges::any_of(stack, [](const Frame* frame) { return is_compiled_call(*frame); });
+}
+
 }  // namespace
 
 bool may_copy_to_another_device(const Frame& frame) {
@@ -87,6 +109,7 @@ std::uint64_t implicit_copies(std::span<const Frame* const> stack) {
         std::ranges::any_of(above, [](const Frame* one) { return copies_of_op(*one) != 0; }))
       return 0;
   }
+  if (in_compiled_code(stack) && is_explicit_in_graph(stack)) return 0;
   return std::ranges::find(kExplicitCopies, requesting_function(stack)) == kExplicitCopies.end()
              ? copies
              : 0;

@@ -16,7 +16,8 @@ bool may_copy_to_another_device(const Frame& frame);
 /// CPU, and a copy between host and device outside of such ops.
 ///
 /// A copy is explicit if the innermost frame of the program's own Python code calls a function that
-/// is named for it: Tensor.to, Module.cuda, Tensor.item, torch.tensor, Module.load_state_dict.
+/// is named for it: Tensor.to, Module.cuda, Tensor.item, torch.tensor, Module.load_state_dict; in
+/// compiled code, if the graph calls an op that copies.
 std::uint64_t implicit_copies(std::span<const Frame* const> stack);
 
 }  // namespace optrace

@@ -35,12 +35,12 @@ constexpr auto kRules = std::to_array<FindingRule>({
      "A call costs microseconds however few elements it has.",
      "Stack the tensors and call each op once on the whole, or compile the function with "
      "torch.compile.",
-     1000, tiny_ops},
+     1000, tiny_ops, true},
     {"launch-bound", "kernels that take the device less time than the host needs to launch them",
      "The device waits for the host, however fast it is.",
      "Give each call more work: larger batches, foreach functions, torch.compile; or replay the "
      "calls as one CUDA graph.",
-     1000, launch_bound},
+     1000, launch_bound, true},
     {"repeated-op", "the same tensor computed again and again",
      "Its values depend on numbers only, so every call gives the same tensor.",
      "Compute it once: in __init__ with register_buffer(), or before the loop.", 10, repeated_op},

@@ -44,7 +44,9 @@ struct RuleMatch {
   std::uint64_t calls = 0;
   /// Nanoseconds, if it is not the time in the frame.
   std::optional<std::uint64_t> cost = std::nullopt;
-  bool of_job = false;  ///< It is about all processes together, not about each of them.
+  bool of_job = false;        ///< It is about all processes together, not about each of them.
+  std::string reason{};       ///< What sent PyTorch there, if it is known: a clause.
+  std::string_view remedy{};  ///< If it is not that of the rule: sentences.
 };
 
 /// A rule, described in docs/findings.md. All rules are in one table, in finding_rules.cpp.
@@ -53,10 +55,11 @@ struct FindingRule {
   std::string_view title;
   std::string_view why;     ///< Why it matters: a sentence.
   std::string_view remedy;  ///< What to do: a sentence.
-  /// Number of calls from one line in one process below which nothing is reported.
+  /// Number of calls from one place in one process below which nothing is reported.
   std::uint64_t least_calls = 1;
   /// Returns what the rule finds in a frame.
   std::optional<RuleMatch> (*evaluate)(const FrameInContext& at) = nullptr;
+  bool by_function = false;  ///< The place is a function with all of its lines, not one line.
 };
 
 std::span<const FindingRule> finding_rules();

@@ -28,17 +28,42 @@ struct Above {
   bool in_op = false;
   bool left_out = false;
   std::uint64_t found_by = 0;  // A bit for each rule that found a frame above.
+  Pass pass = Pass::forward;
+  // Of the frame or the nearest above that not all processes took; null if there is none.
+  const ProcessShare* taken_by = nullptr;
 };
 
-// Orders findings of a report; the rule is its position in the table.
-using FindingOrder = std::tuple<std::size_t, std::string, std::uint32_t, std::string>;
+// Orders findings of a report; the rule is its position in the table, the line 0 if the rule is
+// about functions.
+using FindingOrder =
+    std::tuple<std::size_t, std::string, std::uint32_t, std::string, Pass, std::string>;
 
 struct Group {
   Finding finding;
-  bool of_job = false;                              // See RuleMatch.
+  std::string what;                                 // See RuleMatch.
+  bool of_job = false;                              // Same.
+  bool in_ops = true;                               // The cost is time in ops.
   CallsByProcess processes;                         // The finding's calls.
+  std::map<std::uint32_t, std::uint64_t> lines;     // The same by line.
   std::map<const Frame*, std::uint64_t> functions;  // The program's frames, with their calls.
 };
+
+Pass pass_below(const Frame& frame, Pass above) {
+  if (frame.detail->node) return Pass::backward;
+  return frame.layer == Layer::python && frame.name.starts_with("torch.optim.") ? Pass::optimizer
+                                                                                : above;
+}
+
+// Returns the time of the outermost ops below a frame.
+std::uint64_t time_in_ops(const Frame& frame) {
+  std::uint64_t time = 0;
+  walk_frames(frame.children, false, [&](const Frame& one, bool counted) {
+    const bool counts = !counted && (is_op_call(one) || is_generated_kernel(one));
+    if (counts) time += total_time(one);
+    return counted || counts || one.detail->node.has_value();
+  });
+  return time;
+}
 
 class Search {
  public:
@@ -58,8 +83,7 @@ class Search {
                 [this](const Frame& frame, const Above& above) { return visit(frame, above); });
     std::vector<Finding> findings;
     for (auto& [place, group] : groups_)
-      if (group.of_job || holds_in_a_process(group))
-        findings.push_back(worded(std::get<3>(place), std::move(group)));
+      if (group.of_job || holds_in_a_process(group)) findings.push_back(worded(std::move(group)));
     std::ranges::stable_sort(findings, std::greater{},
                              [](const Finding& one) { return std::pair(one.cost_ns, one.calls); });
     return findings;
@@ -72,8 +96,14 @@ class Search {
     at.depth = stack_.size();
     at.user_frame = innermost_user_frame(stack_, at.user_frame);
     at.left_out = at.left_out || is_setup(frame);
-    if (at.user_frame != kNoUserFrame && !at.left_out) evaluate(at);
-    at.in_op = at.in_op || is_op_call(frame) || is_backward(frame);
+    at.pass = pass_below(frame, at.pass);
+    if (!frame.detail->processes.processes.empty()) at.taken_by = &frame.detail->processes;
+    const bool is_work = is_op_call(frame) || is_generated_kernel(frame);
+    if (is_backward(frame) || (is_work && !at.in_op)) time_in_ops_ += total_time(frame);
+    // Code of installed packages is not the program's to change.
+    if (at.user_frame != kNoUserFrame && is_program_code(*stack_[at.user_frame]) && !at.left_out)
+      evaluate(at);
+    at.in_op = at.in_op || is_work || is_backward(frame);
     return at;
   }
 
@@ -81,7 +111,7 @@ class Search {
     const FrameInContext context{.stack = stack_,
                                  .user_frame = at.user_frame,
                                  .in_op = at.in_op,
-                                 .processes = processes_.count(stack_),
+                                 .processes = processes_.count(at.taken_by),
                                  .facts = facts_};
     const std::span<const FindingRule> rules = finding_rules();
     for (std::size_t i = 0; i < rules.size(); ++i) {
@@ -90,33 +120,49 @@ class Search {
       const std::optional<RuleMatch> match = rules[i].evaluate(context);
       if (!match || match->calls == 0) continue;
       at.found_by |= bit;
-      add(i, at.user_frame, *match);
+      add(i, at, *match);
     }
   }
 
-  void add(std::size_t rule, std::size_t user_frame, const RuleMatch& match) {
-    const Frame& function = *stack_[user_frame];
-    const FrameSource* const source = source_at(stack_, user_frame);
-    const std::string file = source == nullptr ? "" : source->file;
-    const std::uint32_t line = calling_line(stack_, user_frame);
-    Group& group = groups_[{rule, file, line, match.what}];
+  void add(std::size_t number, const Above& at, const RuleMatch& match) {
+    const FindingRule& rule = finding_rules()[number];
+    const Frame& function = *stack_[at.user_frame];
+    const std::uint32_t line = calling_line(stack_, at.user_frame);
+    const std::string name = function_name(function);
+    Group& group =
+        groups_[{number, source_at(stack_, at.user_frame)->file, rule.by_function ? 0 : line,
+                 match.what, at.pass, rule.by_function ? name : ""}];
     Finding& finding = group.finding;
     if (finding.rule == nullptr) {
-      finding.rule = &finding_rules()[rule];
-      finding.file = file;
-      finding.line = line;
-      finding.function = function_name(function);
+      group.what = match.what;
+      group.of_job = match.of_job;
+      finding.rule = &rule;
+      finding.file = source_at(stack_, at.user_frame)->file;
+      finding.function = name;
       finding.in_function = &function;
-      finding.evidence.assign(stack_.begin() + static_cast<std::ptrdiff_t>(user_frame) + 1,
+      finding.pass = at.pass;
+      finding.reason = match.reason;
+      finding.remedy = match.remedy.empty() ? rule.remedy : match.remedy;
+      finding.evidence.assign(stack_.begin() + static_cast<std::ptrdiff_t>(at.user_frame) + 1,
                               stack_.end());
       if (finding.evidence.empty()) finding.evidence.push_back(&function);
     }
     finding.calls += match.calls;
-    group.of_job = match.of_job;
-    processes_.add(stack_, match.calls, group.processes);
-    // The times of a dry run are not those of a GPU.
-    if (!facts_.dry_run) finding.cost_ns += match.cost ? *match.cost : total_time(*stack_.back());
+    group.lines[line] += match.calls;
+    processes_.add(*stack_.back(), at.taken_by, match.calls, group.processes);
+    add_cost(at, match, group);
     group.functions.emplace(&function, function.calls);
+  }
+
+  // The times of a dry run are not those of a GPU.
+  void add_cost(const Above& at, const RuleMatch& match, Group& group) const {
+    if (facts_.dry_run) return;
+    const Frame& frame = *stack_.back();
+    const bool is_part = at.in_op || is_op_call(frame) || is_generated_kernel(frame);
+    const std::uint64_t in_ops = is_part ? total_time(frame) : time_in_ops(frame);
+    const bool outside = match.cost ? *match.cost > in_ops : in_ops == 0;
+    if (outside) group.in_ops = false;
+    group.finding.cost_ns += match.cost ? *match.cost : outside ? total_time(frame) : in_ops;
   }
 
   // Returns the name in the program, for a function that continues after a graph break too.
@@ -145,20 +191,33 @@ class Search {
     return true;
   }
 
-  Finding worded(const std::string& what, Group group) const {
+  Finding worded(Group group) const {
+    Finding finding = std::move(group.finding);
+    finding.line = std::ranges::max_element(group.lines, {}, [](const auto& one) {
+                     return one.second;
+                   })->first;
+    for (const auto& [line, calls] : group.lines) finding.lines.push_back(line);
+    if (group.in_ops && finding.cost_ns != 0 && time_in_ops_ != 0)
+      finding.share =
+          std::min(1.0, static_cast<double>(finding.cost_ns) / static_cast<double>(time_in_ops_));
+    finding.message = message_of(finding, group);
+    return finding;
+  }
+
+  std::string message_of(const Finding& finding, const Group& group) const {
     std::uint64_t function_calls = 0;
     for (const auto& [frame, calls] : group.functions) function_calls += calls;
-    Finding finding = std::move(group.finding);
-    const std::uint64_t calls = finding.calls;
-    finding.message = fmt::format("`{}` {}", finding.function, what);
-    if (calls > 1) finding.message += fmt::format(", {} times", calls);
+    std::string message = fmt::format("`{}` {}", finding.function, group.what);
+    if (finding.lines.size() > 1) message += fmt::format(" in {} lines", finding.lines.size());
+    if (finding.pass == Pass::backward) message += " in the backward pass";
+    if (finding.pass == Pass::optimizer) message += " in the optimizer's step";
+    if (finding.calls > 1) message += fmt::format(", {} times", finding.calls);
     const bool is_module = finding.function == "<module>";
-    if (calls > function_calls && function_calls > 0 && !is_module)
-      finding.message += fmt::format(" in {} of it", counted(function_calls, "call"));
+    if (finding.calls > function_calls && function_calls > 0 && !is_module)
+      message += fmt::format(" in {} of it", counted(function_calls, "call"));
     if (finding.processes != 0)
-      finding.message += fmt::format(" in {}", processes_.among_all(finding.processes));
-    finding.message += '.';
-    return finding;
+      message += fmt::format(" in {}", processes_.among_all(finding.processes));
+    return message + '.';
   }
 
   const Report& report_;
@@ -166,10 +225,15 @@ class Search {
   ProcessCalls processes_;
   ReportFacts facts_;
   std::vector<const Frame*> stack_;
+  std::uint64_t time_in_ops_ = 0;
   std::map<FindingOrder, Group> groups_;
 };
 
 }  // namespace
+
+std::string_view name_of(Pass pass) {
+  return pass == Pass::backward ? "backward" : pass == Pass::optimizer ? "optimizer" : "forward";
+}
 
 std::vector<Finding> find(const Report& report, const FindingOptions& options) {
   return Search(report, options).run();

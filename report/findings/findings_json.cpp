@@ -22,11 +22,15 @@ OrderedJson json_of(const Finding& finding) {
   object["rule"] = finding.rule->name;
   object["message"] = finding.message;
   object["why"] = finding.rule->why;
-  object["remedy"] = finding.rule->remedy;
+  object["remedy"] = finding.remedy;
+  if (!finding.reason.empty()) object["reason"] = finding.reason;
   object["file"] = finding.file;
   object["line"] = finding.line;
+  if (finding.lines.size() > 1) object["lines"] = finding.lines;
   object["function"] = finding.function;
+  object["pass"] = name_of(finding.pass);
   object["cost_ns"] = finding.cost_ns;
+  if (finding.share) object["share"] = *finding.share;
   object["calls"] = finding.calls;
   if (finding.processes != 0) object["processes"] = finding.processes;
   object["evidence"] = OrderedJson::array();

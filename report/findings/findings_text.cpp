@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,11 +16,17 @@ namespace optrace {
 namespace {
 
 // Returns the names of the evidence, outermost first, without repetitions. Of a long path, the ends
-// are shown.
+// are shown; in a backward pass, the path begins with its node.
 std::string path_of(const Finding& finding) {
   constexpr std::size_t kEnd = 3;
   std::vector<std::string> names;
-  for (const Frame* const frame : finding.evidence)
+  const auto node =
+      std::find_if(finding.evidence.rbegin(), finding.evidence.rend(),
+                   [](const Frame* frame) { return frame->detail->node.has_value(); });
+  const std::ptrdiff_t first =
+      node == finding.evidence.rend() ? 0 : finding.evidence.rend() - node - 1;
+  for (const Frame* const frame :
+       std::span(finding.evidence).subspan(static_cast<std::size_t>(first)))
     if (std::string name = frame_name(*frame); names.empty() || names.back() != name)
       names.push_back(std::move(name));
   if (names.size() > 2 * kEnd) {
@@ -26,6 +34,17 @@ std::string path_of(const Finding& finding) {
     names.erase(names.begin() + kEnd + 1, names.end() - kEnd);
   }
   return joined(names, " > ");
+}
+
+// Returns the time and its share of that of all ops: `  1.2 ms, 3.4 % of the time in ops`.
+std::string cost_of(const Finding& finding) {
+  if (finding.cost_ns == 0) return {};
+  std::string text = "  " + readable_time(finding.cost_ns);
+  if (finding.share)
+    text += *finding.share < 0.0005
+                ? ", less than 0.1 % of the time in ops"
+                : fmt::format(", {:.1f} % of the time in ops", 100 * *finding.share);
+  return text;
 }
 
 }  // namespace
@@ -36,9 +55,10 @@ std::string to_text(const std::vector<Finding>& findings, const TerminalStyle& s
     const std::string place = fmt::format("{}:{}", printable(finding.file), finding.line);
     text += fmt::format("{}  {}{}\n", style.paint(finding.rule->name, kBold),
                         style.link(place, {.file = finding.file, .line = finding.line}),
-                        finding.cost_ns == 0 ? "" : "  " + readable_time(finding.cost_ns));
-    text += fmt::format("  {}\n  {} {}\n", printable(finding.message), finding.rule->why,
-                        finding.rule->remedy);
+                        cost_of(finding));
+    text += fmt::format("  {}\n", printable(finding.message));
+    if (!finding.reason.empty()) text += fmt::format("  {}\n", printable(finding.reason));
+    text += fmt::format("  {} {}\n", finding.rule->why, finding.remedy);
     text += style.paint(fmt::format("  seen: {}", path_of(finding)), kDim) + "\n\n";
   }
   text += findings.empty()       ? "No findings.\n"

@@ -7,7 +7,9 @@
 #include "platform/text/printable_text.h"
 #include "pytorch/names/devices.h"
 #include "pytorch/names/dtypes.h"
+#include "report/details/decisions.h"
 #include "report/findings/rule_functions.h"
+#include "report/findings/slow_convolutions.h"
 #include "report/model/frame_time.h"
 #include "report/model/op_call.h"
 #include "report/model/walk_frames.h"
@@ -23,12 +25,6 @@ struct SlowKernel {
   std::string_view what;
 };
 constexpr auto kSlowKernels = std::to_array<SlowKernel>({
-    {"aten::_slow_conv2d_forward", "runs a convolution without oneDNN or cuDNN"},
-    {"aten::slow_conv3d_forward", "runs a convolution without oneDNN or cuDNN"},
-    {"aten::slow_conv_dilated2d", "runs a convolution without oneDNN or cuDNN"},
-    {"aten::slow_conv_dilated3d", "runs a convolution without oneDNN or cuDNN"},
-    {"aten::slow_conv_transpose2d", "runs a convolution without oneDNN or cuDNN"},
-    {"aten::slow_conv_transpose3d", "runs a convolution without oneDNN or cuDNN"},
     {"aten::_scaled_dot_product_attention_math", "computes attention without a fused kernel"},
     {"at::native::cpu_fallback", "runs an op on the CPU because the device has no kernel for it"},
     {"at::functorch::batchedTensorForLoopFallback",
@@ -151,9 +147,11 @@ Found slow_kernel(const FrameInContext& at) {
   const std::string_view name =
       is_op_call(frame) ? std::string_view(frame.op ? *frame.op : frame.name) : frame.name;
   const auto* const slow = std::ranges::find(kSlowKernels, name, &SlowKernel::name);
-  if (slow == kSlowKernels.end()) return std::nullopt;
+  if (slow == kSlowKernels.end()) return slow_convolution(at);
   const std::string which = frame.op.value_or(std::string(name));
-  return RuleMatch{fmt::format("{} ({})", slow->what, printable(which)), frame.calls};
+  RuleMatch match{fmt::format("{} ({})", slow->what, printable(which)), frame.calls};
+  if (at.stack.size() > 1) match.reason = decision_note(frame, at.stack[at.stack.size() - 2]);
+  return match;
 }
 
 Found tiny_ops(const FrameInContext& at) {

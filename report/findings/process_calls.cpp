@@ -17,9 +17,8 @@ ProcessCalls::ProcessCalls(const Report& report) : processes_(report.processes) 
   for (std::size_t i = 0; i < std::max<std::size_t>(processes_.size(), 1); ++i) all_.push_back(i);
 }
 
-void ProcessCalls::add(std::span<const Frame* const> stack, std::uint64_t calls,
+void ProcessCalls::add(const Frame& frame, const ProcessShare* taken_by, std::uint64_t calls,
                        CallsByProcess& sums) const {
-  const Frame& frame = *stack.back();
   if (frame.calls == 0) return;
   CallsByProcess of_frame;
   auto left = static_cast<double>(frame.calls);
@@ -29,7 +28,8 @@ void ProcessCalls::add(std::span<const Frame* const> stack, std::uint64_t calls,
       of_frame[process] = static_cast<double>(group.least);
       left -= static_cast<double>(group.least);
     }
-  std::vector<std::size_t> others = took(stack);
+  std::vector<std::size_t> others =
+      taken_by == nullptr ? all_ : positions(taken_by->processes, taken_by->by_rank);
   std::erase_if(others, [&](std::size_t process) { return of_frame.contains(process); });
   for (const std::size_t process : others)
     of_frame[process] = left / static_cast<double>(others.size());
@@ -40,15 +40,6 @@ void ProcessCalls::add(std::span<const Frame* const> stack, std::uint64_t calls,
 std::string ProcessCalls::among_all(std::size_t some) const {
   if (processes_.size() < 2) return {};
   return fmt::format("{} of {} {}", some, all_.size(), by_rank_.empty() ? "processes" : "ranks");
-}
-
-// Frames of one process among several are marked at the root, others where the processes differ.
-std::vector<std::size_t> ProcessCalls::took(std::span<const Frame* const> stack) const {
-  for (std::size_t i = stack.size(); i-- > 0;) {
-    const ProcessShare& share = stack[i]->detail->processes;
-    if (const auto found = positions(share.processes, share.by_rank); !found.empty()) return found;
-  }
-  return all_;
 }
 
 std::vector<std::size_t> ProcessCalls::positions(const std::vector<std::uint64_t>& names,

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -22,18 +21,19 @@ class ProcessCalls {
   /// The report must outlive the object.
   explicit ProcessCalls(const Report& report);
 
-  /// Adds `calls` calls of the last frame of a stack. Of a part of a frame's calls, each process is
-  /// taken to have made the same part of its own.
-  void add(std::span<const Frame* const> stack, std::uint64_t calls, CallsByProcess& sums) const;
+  /// Adds `calls` calls of a frame that these processes took; null for all of them. Of a part of a
+  /// frame's calls, each process is taken to have made the same part of its own.
+  void add(const Frame& frame, const ProcessShare* taken_by, std::uint64_t calls,
+           CallsByProcess& sums) const;
 
-  /// Returns the number of processes that took the path to the last frame of a stack.
-  std::size_t count(std::span<const Frame* const> stack) const { return took(stack).size(); }
+  std::size_t count(const ProcessShare* taken_by) const {
+    return taken_by == nullptr ? all_.size() : taken_by->processes.size();
+  }
 
   /// Returns `3 of 4 ranks`; empty for a report of one process.
   std::string among_all(std::size_t some) const;
 
  private:
-  std::vector<std::size_t> took(std::span<const Frame* const> stack) const;
   std::vector<std::size_t> positions(const std::vector<std::uint64_t>& names, bool by_rank) const;
 
   const std::vector<ReportProcess>& processes_;

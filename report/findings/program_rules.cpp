@@ -66,8 +66,11 @@ Found graph_break(const FrameInContext& at) {
   if (is_resumed(frame))
     return RuleMatch{"breaks the graph of torch.compile here" + reason_of_break(at, true),
                      found->second};
+  const std::string reason = reason_of_break(at, false);
+  // Without one, PyTorch found nothing to compile.
+  if (reason.empty() && !at.facts.compilations.empty()) return std::nullopt;
   return RuleMatch{fmt::format("breaks the graph of torch.compile: `{}` runs uncompiled{}",
-                               frame_name(frame), reason_of_break(at, false)),
+                               frame_name(frame), reason),
                    found->second};
 }
 

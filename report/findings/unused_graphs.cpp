@@ -1,5 +1,6 @@
 #include "report/findings/unused_graphs.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <limits>
 #include <vector>
@@ -8,6 +9,8 @@
 #include "report/findings/op_tensors.h"
 #include "report/model/frame_time.h"
 #include "report/model/op_call.h"
+#include "report/model/shortfalls.h"
+#include "report/model/walk_frames.h"
 
 namespace optrace {
 namespace {
@@ -23,8 +26,31 @@ struct RecordingNode {
   bool used = false;            // A backward pass runs here or below, or may do so.
 };
 
+// Returns true if a node of a C++ function ran of which the op that made it is not known.
+bool has_unassigned_nodes(const Report& report) {
+  bool found = false;
+  walk_frames(report.roots, 0, [&](const Frame& frame, int) {
+    const std::optional<NodeDetail>& node = frame.detail->node;
+    found = found ||
+            (node && node->backward_of.empty() && node->node.find("CppNode") != node->node.npos);
+    return 0;
+  });
+  return found;
+}
+
+// Returns true if backward passes may have run that the report does not show.
+bool may_lack_a_backward_pass(const Report& report) {
+  return report.recording.has_selection ||
+         std::ranges::any_of(report.shortfalls, [](const Shortfall& shortfall) {
+           const ShortfallEffect effect = kind_of(shortfall).effect;
+           return (effect == ShortfallEffect::calls && shortfall.kind != "finalized_later") ||
+                  effect == ShortfallEffect::frames;
+         });
+}
+
 // Lists the frames, parents first, without recursion.
 std::vector<RecordingNode> nodes_of(const Report& report) {
+  const bool may_be_of_any_library = has_unassigned_nodes(report);
   std::vector<RecordingNode> nodes;
   std::vector<std::pair<const Frame*, std::size_t>> pending;
   pending.reserve(report.roots.size());
@@ -34,8 +60,10 @@ std::vector<RecordingNode> nodes_of(const Report& report) {
     pending.pop_back();
     if (is_setup(*frame)) continue;
     RecordingNode node{.frame = frame, .parent = parent};
-    // The node of a compiled function stands below no op.
-    node.used = is_backward(*frame) || is_compiled_call(*frame);
+    // The node of a compiled function stands below no op; that of a function of C++ for which it is
+    // not known belongs to the op of some library.
+    node.used = frame->detail->node.has_value() || is_compiled_call(*frame) ||
+                (may_be_of_any_library && frame->op && !frame->op->starts_with("aten::"));
     node.in_op = parent != RecordingNode::kNoParent && nodes[parent].in_op;
     if (!node.in_op && is_op_call(*frame)) {
       node.in_op = true;
@@ -50,6 +78,7 @@ std::vector<RecordingNode> nodes_of(const Report& report) {
 }  // namespace
 
 UnusedGraphs find_unused_graphs(const Report& report) {
+  if (may_lack_a_backward_pass(report)) return {};
   std::vector<RecordingNode> nodes = nodes_of(report);
   UnusedGraphs unused;
   for (std::size_t i = nodes.size(); i-- > 0;) {

@@ -37,6 +37,7 @@ constexpr std::size_t kMaxHeaderEntries = 4;
 // Rows of each section, if there is room for them.
 constexpr std::size_t kMaxOwnLines = 8;
 constexpr std::size_t kMaxFindings = 10;
+constexpr double kLeastShare = 0.0005;  // Of the time, which is shown as 0.1 %.
 constexpr std::size_t kMaxOps = 12;
 constexpr std::size_t kMaxFused = 8;
 constexpr std::size_t kMaxNotFused = 4;
@@ -215,10 +216,12 @@ class SummaryWriter {
 
   void findings() {
     const std::vector<Finding> all = find(report_, options_.findings);
-    if (all.empty()) return;
+    const auto is_small = [](const Finding& one) { return one.share && *one.share < kLeastShare; };
+    if (std::ranges::all_of(all, is_small)) return;
     Section& section = add_section("in findings: what makes the program slow", all.size(),
                                    "finding", "findings", "optrace findings");
     for (const Finding& one : std::span(all).first(std::min(all.size(), kMaxFindings))) {
+      if (is_small(one)) continue;
       const std::string place = fmt::format("{}:{}", short_file(one.file, all), one.line);
       section.rows.push_back(row(one.cost_ns, one.calls,
                                  fmt::format("{} {}: {}", place, one.rule->name, one.message),

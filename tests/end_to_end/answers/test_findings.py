@@ -37,7 +37,8 @@ def expected_in(program):
             if (comment := re.search(r"  # ([a-z-]+)$", line))}
 
 
-@pytest.mark.parametrize("name, options", [("slow_on_cpu", []), ("slow_on_cuda", ["--dry-run"])])
+@pytest.mark.parametrize("name, options", [
+    ("slow_on_cpu", []), ("slow_on_cuda", ["--dry-run"]), ("slow_when_compiled", [])])
 def test_each_rule_finds_its_lines_and_no_others(optrace, traced, validate, name, options):
     trace = traced(name, *options)
     result = optrace("findings", trace, "--format", "json")
@@ -52,6 +53,15 @@ def test_each_rule_finds_its_lines_and_no_others(optrace, traced, validate, name
     assert costs == sorted(costs, reverse=True)
     assert all(costs) if not options else not any(costs)  # Those of a dry run are unknown.
     assert all(finding["evidence"] for finding in answer["findings"])
+    shares = [finding["share"] for finding in answer["findings"] if "share" in finding]
+    assert bool(shares) == (not options)
+    assert sum(shares) <= 2  # Several rules may find one op.
+    passes = {finding["rule"]: finding["pass"] for finding in answer["findings"]}
+    assert passes.get("for-loop-optimizer", "optimizer") == "optimizer"
+    reasons = " ".join(finding.get("reason", "") for finding in answer["findings"])
+    expected = {"slow_on_cpu": "oneDNN has no convolution of float64",
+                "slow_on_cuda": "cuDNN is switched off"}
+    assert expected.get(name, "") in reasons
 
 
 @pytest.mark.parametrize("trained, gradients", [
@@ -107,10 +117,12 @@ def test_check_takes_the_rules(optrace, traced):
 def test_the_text_has_the_same_findings(optrace, traced):
     trace = traced("slow_on_cpu")
     text = optrace("findings", trace).stdout
-    listed = re.findall(r"^([a-z-]+)  \S+\.py:(\d+)  [\d.]+ \S*s$", text, re.MULTILINE)
+    listed = re.findall(r"^([a-z-]+)  \S+\.py:(\d+)  [\d.]+ \S*s(?:, .* of the time in ops)?$",
+                        text, re.MULTILINE)
     found = collections.Counter(listed)
     assert {(int(line), rule) for rule, line in found} == expected_in(trace.with_suffix(".py"))
-    assert "`little` calls ops on tensors of at most 256 elements, 1200 times in 1 call" in text
+    assert ("`little` calls ops on tensors of at most 256 elements in 3 lines, 2000 times in 1 call"
+            in text)
     assert f"{sum(found.values())} findings\n" in text
     summary = optrace("report", trace).stdout
     more = re.search(r" and (\d+) more findings, see optrace findings\n", summary)

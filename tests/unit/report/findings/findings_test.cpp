@@ -424,3 +424,125 @@ TEST_CASE("the number of elements does not overflow", "[findings]") {
   large.shape->push_back(0);
   CHECK(elements_of(large) == 0);
 }
+
+namespace {
+
+// A convolution of the CPU without oneDNN: `switched_on` is what userEnabledMkldnn returned.
+Report slow_convolution_of(const std::string& dtype, bool switched_on,
+                           std::vector<Scalar> output_padding = {}) {
+  Frame enabled = frame(Layer::runtime, "at::Context::userEnabledMkldnn");
+  enabled.detail.edit().returned =
+      ReturnedValues{"bool", {{switched_on, switched_on ? "true" : "false", 1}}, 0};
+  Frame choice = frame(Layer::kernel, "at::native::_select_conv_backend<long>");
+  choice.children.push_back(std::move(enabled));
+  Frame convolution = in_line(call("aten::_convolution"));
+  convolution.children.push_back(std::move(choice));
+  convolution.children.push_back(call("aten::slow_conv_transpose2d")
+                                     .argument("self", tensor(dtype, {2, 3, 8, 8}))
+                                     .argument("stride", std::vector<Scalar>{std::int64_t{1}})
+                                     .argument("output_padding", std::move(output_padding)));
+  return report_of(std::move(convolution));
+}
+
+}  // namespace
+
+TEST_CASE("convolutions without oneDNN are found if a condition excludes it", "[findings]") {
+  const auto reason = [](const Report& report) {
+    const std::vector<Finding> found = find(report);
+    return found.size() == 1 ? found[0].reason : std::string();
+  };
+  using Catch::Matchers::Contains;
+  CHECK_THAT(reason(slow_convolution_of("float64", true)), Contains("no convolution of float64"));
+  CHECK_THAT(reason(slow_convolution_of("float32", false)), Contains("switched off"));
+  CHECK_THAT(reason(slow_convolution_of("float32", true, {std::int64_t{1}})),
+             Contains("is_output_padding_big"));
+  // PyTorch takes its own because it is faster.
+  CHECK(rules_in(slow_convolution_of("float32", true, {std::int64_t{0}})).empty());
+}
+
+TEST_CASE("a finding says in which pass it is, and its share of the time in ops", "[findings]") {
+  Frame node = frame(Layer::autograd, "ConvolutionBackward0");
+  node.detail.edit().node = NodeDetail{"ConvolutionBackward0", "aten::convolution", {}};
+  node.time = FrameTime{300};
+  node.children.push_back(item("cuda:0", 2));
+  const Report report = report_of(below(in_line(call("aten::convolution", 2)), std::move(node)));
+  const std::vector<Finding> found = find(report);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].pass == Pass::backward);
+  CHECK_THAT(found[0].message, Catch::Matchers::Contains(" in the backward pass, 2 times"));
+  CHECK(found[0].share == 0.25);  // 100 ns of 100 in the op and 300 in its derivative.
+}
+
+TEST_CASE("a finding costs no more than the ops in it", "[findings]") {
+  Frame step = python_function("torch.optim.adam._single_tensor_adam", "torch/optim/adam.py", 2);
+  step.time = FrameTime{1000};
+  TensorFacts parameter = tensor("float32", {64});
+  parameter.requires_grad = true;
+  step.children.push_back(call_with("aten::add_.Tensor", 8, parameter));
+  const Report report = report_of(std::move(step));
+  const std::vector<Finding> found = find(report);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].rule->name == "for-loop-optimizer");
+  CHECK(found[0].pass == Pass::optimizer);
+  CHECK(found[0].cost_ns == 100);
+}
+
+TEST_CASE("the small ops of a function's lines are one finding", "[findings]") {
+  Report report;
+  report.roots.push_back(python_function("train.main", "/home/u/train.py"));
+  for (std::uint32_t line = 1; line <= 82; ++line) {
+    Frame op = call_with("aten::add.Tensor", line == 30 ? 20 : 15, tensor("float32", {4}));
+    op.source.edit().call_line = line;
+    report.roots[0].children.push_back(std::move(op));
+  }
+  const std::vector<Finding> found = find(report);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].line == 30);
+  CHECK(found[0].lines.size() == 82);
+  CHECK(found[0].calls == 81 * 15 + 20);
+}
+
+TEST_CASE("code of installed packages is not the program's to change", "[findings]") {
+  CHECK(rules_in(report_of(item("cuda:0", 12), "/venv/lib/python3.11/site-packages/x.py")).empty());
+}
+
+TEST_CASE("graphs are unused only if the report shows all backward passes", "[findings]") {
+  const auto with = [](const char* shortfall) {
+    Report report = report_of(module_call(2, recording_op(10)));
+    report.shortfalls.push_back({shortfall, 1});
+    return rules_in(report);
+  };
+  CHECK(with("exit_status").empty());
+  CHECK(with("events_lost").empty());
+  CHECK(with("finalized_later") == Names{"unused-graph"});
+  // The derivative of a custom function has no op that made it.
+  Frame used = recording_op(10);
+  Frame node = frame(Layer::autograd, "CubeBackward");
+  node.detail.edit().node = NodeDetail{"CubeBackward", "", {}};
+  used.children.push_back(std::move(node));
+  CHECK(rules_in(report_of(module_call(2, std::move(used)))).empty());
+}
+
+TEST_CASE("layout copies name the op that needs another order", "[findings]") {
+  const Sizes shape = {2, 4, 8, 8}, channels_last = {256, 1, 32, 4};
+  const TensorFacts planar = tensor("float32", shape);
+  TensorFacts striped = planar;
+  striped.strides = channels_last;
+  const auto copy = [](const TensorFacts& from, const TensorFacts& to) {
+    return call("aten::copy_", 3).argument("self", to).argument("src", from);
+  };
+  const Report norm = report_of(below(
+      in_line(call("aten::group_norm", 3).argument("input", striped)), copy(striped, planar)));
+  REQUIRE(find(norm).size() == 1);
+  CHECK_THAT(find(norm)[0].reason, Catch::Matchers::Contains("aten::group_norm has no kernel"));
+  const Report convolution = report_of(
+      below(in_line(call("aten::conv2d", 3).argument("input", planar).argument("weight", striped)),
+            copy(planar, striped)));
+  REQUIRE(find(convolution).size() == 1);
+  CHECK_THAT(find(convolution)[0].reason, Catch::Matchers::Contains("its input is not"));
+  // oneDNN's own order, which no order of the argument spares.
+  CHECK(rules_in(report_of(below(
+                     in_line(call("aten::conv1d", 3).argument("input", tensor("bfloat16", {4, 9}))),
+                     copy(striped, planar))))
+            .empty());
+}
