@@ -18,6 +18,7 @@
 #include "pytorch/names/dispatch_keys.h"
 #include "pytorch/values/values_json.h"
 #include "report/json/detail_json.h"
+#include "report/model/op_call.h"
 #include "report/tensors/tensor_detail.h"
 
 namespace optrace {
@@ -364,6 +365,12 @@ struct DispatchDetails::State {
     if (!redispatch) choice.fallthrough = std::move(fallthrough);
   }
 
+  const std::vector<ResultOrList>& results_in(std::uint32_t number) {
+    const auto [known, added] = read_results.try_emplace(number);
+    if (added) known->second = results(record(number));
+    return known->second;
+  }
+
   // Same as is_repeated_without_graph() of that record.
   bool repeats(std::uint32_t results) {
     const auto [known, added] = repeated.try_emplace(results, false);
@@ -383,6 +390,7 @@ struct DispatchDetails::State {
   std::string torch_folder;
   std::unordered_map<std::uint32_t, CallRecord> calls;
   std::unordered_map<std::uint32_t, bool> repeated;
+  std::unordered_map<std::uint32_t, std::vector<ResultOrList>> read_results;
   std::map<std::string, Table, std::less<>> tables;
   std::map<std::string, std::string, std::less<>> schemas;
 };
@@ -396,11 +404,13 @@ DispatchDetail DispatchDetails::State::call_of(const Step& step, std::vector<Ori
     std::uint64_t calls = 0;
   };
   std::vector<Variant> variants;
+  std::map<std::uint32_t, std::uint64_t> calls_by_results;
   std::uint64_t repeated_calls = 0;
   for (const OpTally& tally : step.ops) {
     const CallRecord* const found = call(tally.record);
     if (found == nullptr || (!step.op.empty() && found->op != step.op)) continue;
     if (repeats(tally.results)) repeated_calls += tally.calls;
+    if (tally.results != 0) calls_by_results[tally.results] += tally.calls;
     const auto same = std::ranges::find(variants, tally.record, &Variant::record);
     if (same == variants.end()) {
       variants.push_back({tally.record, tally.results, tally.calls});
@@ -427,6 +437,9 @@ DispatchDetail DispatchDetails::State::call_of(const Step& step, std::vector<Ori
   DispatchDetail detail = describe(most);
   if (const Json recorded = record(most.results); recorded.contains("results"))
     detail.results = results(recorded);
+  if (calls_by_results.size() > 1)
+    for (const auto& [number, count] : calls_by_results)
+      add_new_tensors(results_in(number), count, detail.new_tensors);
   detail.tensors = tensors.of(most.record);
   if (variants.size() > 1)
     for (const Variant& variant : variants) {

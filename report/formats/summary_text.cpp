@@ -292,10 +292,10 @@ class SummaryWriter {
       add(fmt::format("copied {}: {} in {} {}", printable(copy.direction),
                       readable_size(copy.bytes), readable_count(copy.calls),
                       copy.calls == 1 ? "copy" : "copies"));
-    for (const auto& [device, created] : new_tensors(report_))
-      if (device != "meta")
+    for (const NewTensors& created : new_tensors(report_))
+      if (created.device != "meta")
         add(fmt::format("allocated on {}: {} in {} new tensors, over the whole run",
-                        printable(device), readable_size(created.bytes),
+                        printable(created.device), readable_size(created.bytes),
                         readable_count(created.count)));
     if (section.all != 0) sections_.push_back(std::move(section));
   }

@@ -76,6 +76,9 @@ DispatchDetail dispatch_of(const Json& json) {
   dispatch.dispatch_modes = count_at(json, "dispatch_modes");
   dispatch.variants = all_of(list_at(json, "variants"), variant_of);
   dispatch.variants_left_out = count_at(json, "variants_left_out");
+  dispatch.new_tensors = all_of(list_at(json, "new_tensors"), [](const Json& made) {
+    return NewTensors{text_at(made, "device"), count_at(made, "count"), count_at(made, "bytes")};
+  });
   dispatch.repeated_calls = count_at(json, "repeated_calls");
   if (const Json& tensors = value_at(json, "tensors"); tensors.is_object())
     dispatch.tensors = stored_tensors_of(tensors);

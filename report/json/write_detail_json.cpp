@@ -101,6 +101,9 @@ void add_dispatch(Json& object, const DispatchDetail& dispatch) {
   add_member(object, "dispatch_modes", dispatch.dispatch_modes);
   add_list(object, "variants", dispatch.variants, variant_json);
   add_member(object, "variants_left_out", dispatch.variants_left_out);
+  add_list(object, "new_tensors", dispatch.new_tensors, [](const NewTensors& made) -> Json {
+    return {{"device", made.device}, {"count", made.count}, {"bytes", made.bytes}};
+  });
   add_member(object, "repeated_calls", dispatch.repeated_calls);
   if (dispatch.tensors) object["tensors"] = stored_tensors_json(*dispatch.tensors);
   add_list(object, "attention_backends", dispatch.attention_backends, attention_backend_json);

@@ -130,6 +130,15 @@ struct AttentionBackend {
   auto fields() const { return std::tie(name, state, refusals); }
 };
 
+/// Tensors of a device in memory of their own.
+struct NewTensors {
+  std::string device;
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;  ///< Without memory that an allocator adds.
+
+  auto fields() const { return std::tie(device, count, bytes); }
+};
+
 /// What is known of the calls of a dispatcher frame. If there were calls of several kinds, schema,
 /// arguments, results and the choice are those of the most frequent kind.
 struct DispatchDetail {
@@ -143,6 +152,7 @@ struct DispatchDetail {
   /// Each kind of call, in the order of the first of each; empty if there is only one.
   std::vector<CallVariant> variants;
   std::uint64_t variants_left_out = 0;  ///< Calls of further kinds.
+  std::vector<NewTensors> new_tensors;  ///< Among the results, if these differed between calls.
   /// Calls that computed a new tensor from the same unchanged inputs as an earlier call.
   std::uint64_t repeated_calls = 0;
   std::optional<StoredTensors> tensors;
@@ -150,8 +160,8 @@ struct DispatchDetail {
 
   auto fields() const {
     return std::tie(step, schema, arguments, results, choice, grad_mode, inference_mode,
-                    dispatch_modes, variants, variants_left_out, repeated_calls, tensors,
-                    attention_backends);
+                    dispatch_modes, variants, variants_left_out, new_tensors, repeated_calls,
+                    tensors, attention_backends);
   }
 };
 

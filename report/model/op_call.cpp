@@ -1,8 +1,32 @@
 #include "report/model/op_call.h"
 
+#include <algorithm>
 #include <variant>
 
+#include "pytorch/names/dtypes.h"
+
 namespace optrace {
+namespace {
+
+std::uint64_t bytes_of(const TensorFacts& tensor) {
+  if (!tensor.shape) return 0;
+  std::uint64_t bytes = element_bytes(tensor.dtype);
+  for (const std::int64_t length : *tensor.shape)
+    if (length < 0 || __builtin_mul_overflow(bytes, length, &bytes)) return 0;
+  return bytes;
+}
+
+std::vector<const Result*> each_of(const std::vector<ResultOrList>& results) {
+  std::vector<const Result*> all;
+  for (const ResultOrList& result : results)
+    if (const auto* const single = std::get_if<Result>(&result))
+      all.push_back(single);
+    else
+      for (const Result& one : std::get<std::vector<Result>>(result)) all.push_back(&one);
+  return all;
+}
+
+}  // namespace
 
 bool is_op_call(const Frame& frame) {
   return frame.detail->dispatch && frame.detail->dispatch->step == DispatchStep::call;
@@ -47,15 +71,27 @@ std::vector<const TensorFacts*> tensors_in(const Value& value) {
   return tensors;
 }
 
+void add_new_tensors(const std::vector<NewTensors>& more, std::vector<NewTensors>& sums) {
+  for (const NewTensors& one : more) {
+    auto sum = std::ranges::find(sums, one.device, &NewTensors::device);
+    if (sum == sums.end()) sum = sums.insert(sum, {one.device, 0, 0});
+    sum->count += one.count;
+    sum->bytes += one.bytes;
+  }
+}
+
+void add_new_tensors(const std::vector<ResultOrList>& results, std::uint64_t calls,
+                     std::vector<NewTensors>& sums) {
+  for (const Result* const result : each_of(results)) {
+    const auto* const tensor = std::get_if<TensorFacts>(&result->value);
+    if (tensor != nullptr && result->relation == ResultRelation::fresh)
+      add_new_tensors({{tensor->device, calls, calls * bytes_of(*tensor)}}, sums);
+  }
+}
+
 std::vector<const Result*> results_of(const Frame& frame) {
-  std::vector<const Result*> results;
-  if (!frame.detail->dispatch->results) return results;
-  for (const ResultOrList& result : *frame.detail->dispatch->results)
-    if (const auto* const single = std::get_if<Result>(&result))
-      results.push_back(single);
-    else
-      for (const Result& one : std::get<std::vector<Result>>(result)) results.push_back(&one);
-  return results;
+  const auto& results = frame.detail->dispatch->results;
+  return results ? each_of(*results) : std::vector<const Result*>();
 }
 
 }  // namespace optrace

@@ -37,6 +37,13 @@ std::vector<const TensorFacts*> tensors_in(const OpCalls& calls);
 /// Returns the tensor that a value is, or those of a list.
 std::vector<const TensorFacts*> tensors_in(const Value& value);
 
+/// Adds to the sums of the same devices.
+void add_new_tensors(const std::vector<NewTensors>& more, std::vector<NewTensors>& sums);
+
+/// Adds those of the results of `calls` calls that are in memory of their own.
+void add_new_tensors(const std::vector<ResultOrList>& results, std::uint64_t calls,
+                     std::vector<NewTensors>& sums);
+
 /// Returns the results of a dispatcher frame's most frequent kind of calls. Those of a list are
 /// listed one by one. None without op records, and for other frames.
 std::vector<const Result*> results_of(const Frame& frame);

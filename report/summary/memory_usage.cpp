@@ -1,10 +1,10 @@
 #include "report/summary/memory_usage.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <limits>
 #include <vector>
 
-#include "pytorch/names/dtypes.h"
 #include "report/model/op_call.h"
 #include "report/model/walk_frames.h"
 
@@ -13,23 +13,12 @@ namespace {
 
 constexpr std::size_t kNowhere = std::numeric_limits<std::size_t>::max();
 
-std::uint64_t bytes_of(const TensorFacts& tensor) {
-  if (!tensor.shape) return 0;
-  std::uint64_t bytes = element_bytes(tensor.dtype);
-  for (const std::int64_t length : *tensor.shape)
-    if (length < 0 || __builtin_mul_overflow(bytes, length, &bytes)) return 0;
-  return bytes;
-}
-
-// Returns the new tensors among the results of an op's call.
-std::vector<const TensorFacts*> new_results(const Frame& frame) {
-  std::vector<const TensorFacts*> tensors;
-  if (!is_op_call(frame)) return tensors;
-  for (const Result* const result : results_of(frame))
-    if (const auto* const tensor = std::get_if<TensorFacts>(&result->value);
-        tensor != nullptr && result->relation == ResultRelation::fresh)
-      tensors.push_back(tensor);
-  return tensors;
+std::vector<NewTensors> new_results(const Frame& frame) {
+  if (!is_op_call(frame)) return {};
+  const DispatchDetail& dispatch = *frame.detail->dispatch;
+  std::vector<NewTensors> made = dispatch.new_tensors;
+  if (made.empty() && dispatch.results) add_new_tensors(*dispatch.results, frame.calls, made);
+  return made;
 }
 
 struct Node {
@@ -53,20 +42,17 @@ std::vector<Node> nodes_of(const Report& report) {
 
 }  // namespace
 
-std::map<std::string, NewTensors> new_tensors(const Report& report) {
-  std::map<std::string, NewTensors> all;
+std::vector<NewTensors> new_tensors(const Report& report) {
+  std::vector<NewTensors> all;
   std::vector<Node> nodes = nodes_of(report);
   for (std::size_t i = nodes.size(); i-- > 0;) {
     const Node& node = nodes[i];
     if (node.parent != kNowhere && (node.creates || node.creates_below))
       nodes[node.parent].creates_below = true;
     if (!node.creates || node.creates_below) continue;
-    for (const TensorFacts* const tensor : new_results(*node.frame)) {
-      NewTensors& usage = all[tensor->device];
-      usage.count += node.frame->calls;
-      usage.bytes += node.frame->calls * bytes_of(*tensor);
-    }
+    add_new_tensors(new_results(*node.frame), all);
   }
+  std::ranges::sort(all, {}, &NewTensors::device);
   return all;
 }
 

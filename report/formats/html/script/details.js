@@ -5,7 +5,7 @@ import { lineText, readableCount, readableTime } from "./format.js";
 // What the panel shows in a better place, or the tree already does.
 const kShownElsewhere = new Set([
   "step", "schema", "arguments", "results", "key_set", "included", "excluded", "fallthrough",
-  "dispatch_key", "kernel", "registered_at", "dispatch", "repeated_calls", "variants", "variants_left_out",
+  "dispatch_key", "kernel", "registered_at", "dispatch", "repeated_calls", "variants", "variants_left_out", "new_tensors",
   "calls",
   "launches", "configurations", "python_name", "tensors", "returned",
 ]);

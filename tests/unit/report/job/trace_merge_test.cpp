@@ -15,6 +15,7 @@
 #include "report/job/call_patterns.h"
 #include "report/job/merged_processes.h"
 #include "report/merge/merge.h"
+#include "report/summary/memory_usage.h"
 #include "tests/unit/report/frame_details.h"
 #include "tracer/trace/trace.h"
 
@@ -147,6 +148,37 @@ TEST_CASE("a merged trace has the sums of its traces", "[trace_merge]") {
   CHECK(report.recording.differences ==
         std::vector<std::string>{"only rank 1 took extra under main",
                                  "work under main: rank 1 took it 12 times, the others 10 times"});
+}
+
+TEST_CASE("new tensors of processes are counted on their own devices", "[trace_merge]") {
+  const auto trace_on = [](std::uint64_t rank) {
+    Trace trace = trace_of(rank, 3);
+    trace.op_records = {
+        R"({"key_names": {}})", R"({"op": "aten::rand", "schema": "", "arguments": []})",
+        R"({"results": [{"relation": "fresh", "tensor": {"shape": [2], "strides": [1],
+            "dtype": "float32", "device": "cuda:)" +
+            std::to_string(rank) + R"("}}]})"};
+    trace.paths[1].kind = PathKind::op;
+    trace.paths[1].what = 1;
+    trace.paths[1].ops = {{.record = 1, .results = 2, .calls = 3}};
+    return trace;
+  };
+  const Trace first = trace_on(0);
+  const Trace second = trace_on(1);
+  const Report report = merge(merged({&first, &second}), nullptr, {.all = true});
+  CHECK(new_tensors(report) == std::vector<NewTensors>{{"cuda:0", 3, 24}, {"cuda:1", 3, 24}});
+}
+
+TEST_CASE("processes without a rank are none of a job's ranks", "[trace_merge]") {
+  const Trace first = trace_of(0, 10);
+  const Trace second = trace_of(1, 10);
+  Trace launcher = trace_of(2, 1);
+  launcher.meta.process.rank.reset();
+  launcher.paths.resize(1);
+  const Report report = merge(merged({&first, &second, &launcher}), nullptr, {.all = true});
+  const Frame& work = report.roots.at(0).children.at(0);
+  CHECK(work.detail->processes.empty());
+  CHECK(report.recording.differences.empty());
 }
 
 TEST_CASE("traces that don't belong together are refused", "[trace_merge]") {
