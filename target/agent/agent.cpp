@@ -11,6 +11,7 @@
 #include "target/agent/callers/frame_modules.h"
 #include "target/agent/placed_plans.h"
 #include "target/agent/probes/return_probes.h"
+#include "target/agent/probes/signal_calls.h"
 #include "target/agent/probes/text_patch.h"
 #include "target/agent/probes/trap_handler.h"
 #include "target/agent/probes/trap_table.h"
@@ -95,6 +96,7 @@ void after_fork_in_parent() {
 // if another thread of the parent held it.
 void after_fork_in_child() {
   unlock_after_fork();
+  adopt_signal_calls();
   end_patching();
   end_round();
   busy.clear();

@@ -1,5 +1,6 @@
 #include "target/agent/probes/trap_handler.h"
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "target/agent/probes/signal_calls.h"
 #include "target/agent/probes/trap_table.h"
 #include "target/agent/process/threads.h"
 
@@ -16,15 +18,19 @@ namespace optrace::agent {
 namespace {
 
 constexpr std::uint8_t kTrap = 0xcc;
-struct sigaction previous;
+// The program's action is the one of these that `current` tells. Two, so that a thread which reads
+// one doesn't find another half of it.
+struct sigaction actions[2];
+std::atomic<unsigned> current{0};
 bool installed = false;
 
 // Handles the signal as the process would without the agent. A trap without a handler kills the
 // process.
 void pass_on(int signal, siginfo_t* information, void* context) {
   const bool from_kernel = information->si_code > 0;
-  if (previous.sa_handler == SIG_IGN && !from_kernel) return;
-  if (previous.sa_handler == SIG_DFL || previous.sa_handler == SIG_IGN) {
+  const struct sigaction handler = program_trap_action();
+  if (handler.sa_handler == SIG_IGN && !from_kernel) return;
+  if (handler.sa_handler == SIG_DFL || handler.sa_handler == SIG_IGN) {
     struct sigaction standard{};
     standard.sa_handler = SIG_DFL;
     sigaction(signal, &standard, nullptr);
@@ -35,8 +41,11 @@ void pass_on(int signal, siginfo_t* information, void* context) {
     syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), signal);
     return;
   }
-  const struct sigaction handler = previous;
-  if ((static_cast<unsigned>(handler.sa_flags) & SA_RESETHAND) != 0) previous.sa_handler = SIG_DFL;
+  if ((static_cast<unsigned>(handler.sa_flags) & SA_RESETHAND) != 0) {
+    struct sigaction standard = handler;
+    standard.sa_handler = SIG_DFL;
+    set_program_trap_action(standard);
+  }
   sigset_t mask = handler.sa_mask;
   if ((handler.sa_flags & SA_NODEFER) == 0) sigaddset(&mask, signal);
   sigset_t before;
@@ -71,7 +80,10 @@ void on_trap(int signal, siginfo_t* information, void* context) {
 int install_trap_handler() {
   struct sigaction now{};
   if (sigaction(SIGTRAP, nullptr, &now) != 0) return -errno;
-  if (installed && (now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == on_trap) return 0;
+  if (installed && (now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == on_trap) {
+    redirect_signal_calls();
+    return 0;
+  }
   // The other handler may pass signals on to ours; installing ours again would create a loop.
   if (installed) return -EBUSY;
   // Not on the alternative stack, which may be small. Not deferred, because the handler that a
@@ -80,7 +92,8 @@ int install_trap_handler() {
   ours.sa_sigaction = on_trap;
   ours.sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART;
   sigemptyset(&ours.sa_mask);
-  previous = now;
+  set_program_trap_action(now);
+  redirect_signal_calls();
   if (sigaction(SIGTRAP, &ours, nullptr) != 0) return -errno;
   installed = true;
   return 0;
@@ -94,9 +107,20 @@ void restore_trap_handler(bool none_in_traps) {
   struct sigaction now{};
   if (sigaction(SIGTRAP, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) != 0 &&
       now.sa_sigaction == on_trap) {
-    sigaction(SIGTRAP, &previous, nullptr);
+    const struct sigaction action = program_trap_action();
+    sigaction(SIGTRAP, &action, nullptr);
     installed = false;
   }
+}
+
+struct sigaction program_trap_action() {
+  return actions[current.load(std::memory_order_acquire) % 2];
+}
+
+void set_program_trap_action(const struct sigaction& action) {
+  const unsigned next = current.load(std::memory_order_relaxed) + 1;
+  actions[next % 2] = action;
+  current.store(next, std::memory_order_release);
 }
 
 }  // namespace optrace::agent

@@ -5,6 +5,7 @@
 
 #include <link.h>
 
+#include "target/agent/probes/signal_calls.h"
 #include "target/agent/process/import_redirect.h"
 #include "target/agent/process/modules.h"
 #include "target/agent/process/patching.h"
@@ -124,12 +125,14 @@ void hook_libraries() {
   libraries_hooked = all.ever;
   if (added >= all.now || added > Libraries::kMaxNew) {
     redirect_imports(nullptr, kRedirections, kRedirectionCount);
+    redirect_signal_calls_of_loaded(nullptr);
   } else {
     const Libraries last = list_libraries(all.now - added);
     for (std::uint64_t i = 0; i < added; ++i) {
       // NOLINTNEXTLINE(performance-no-int-to-ptr)
       const auto* const inside = reinterpret_cast<const void*>(last.inside[i]);
       redirect_imports(inside, kRedirections, kRedirectionCount);
+      redirect_signal_calls_of_loaded(inside);
     }
   }
   end_patching();

@@ -114,6 +114,44 @@ PARTS = {
             faulthandler.dump_traceback(file=file)
             file.seek(0)
             print(file.readlines()[1:])  # The first line has the thread's address.""",
+    "SIGTRAP is the program's, too": """
+        import subprocess
+        def caught(number, frame): print("caught", number)
+        print(signal.signal(signal.SIGTRAP, caught))
+        bits(*step())
+        os.kill(os.getpid(), signal.SIGTRAP)
+        time.sleep(0.01)
+        sys.stdout.flush()
+        child = os.fork()
+        if child == 0:
+            bits(torch.rand(3))
+            signal.signal(signal.SIGTRAP, signal.SIG_IGN)
+            os.kill(os.getpid(), signal.SIGTRAP)
+            bits(torch.rand(3))
+            sys.stdout.flush()
+            os._exit(3)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        print(subprocess.run(["true"]).returncode, signal.getsignal(signal.SIGTRAP) == caught)
+        def blocked():
+            print(sorted(signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())))
+            bits(*step())
+            print(signal.SIGTRAP in signal.pthread_sigmask(signal.SIG_BLOCK, []))
+            print(signal.SIGTRAP in signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTRAP]))
+            print(signal.SIGTRAP in signal.pthread_sigmask(signal.SIG_SETMASK, [signal.SIGTRAP]))
+            bits(*step())
+            print(sorted(signal.pthread_sigmask(signal.SIG_SETMASK, [])))
+        thread = threading.Thread(target=blocked)
+        thread.start()
+        thread.join()
+        import faulthandler
+        with open(sys.argv[0] + ".trap", "w+") as file:
+            faulthandler.register(signal.SIGTRAP, file, chain=True)
+            bits(*step())
+            os.kill(os.getpid(), signal.SIGTRAP)
+            time.sleep(0.01)
+            print(faulthandler.unregister(signal.SIGTRAP), file.seek(0), len(file.readlines()) > 1)
+        print(signal.signal(signal.SIGTRAP, signal.SIG_DFL) == caught)
+        bits(*step())""",
 }
 
 PROGRAMS = {
@@ -255,7 +293,8 @@ def test_an_alarm_while_the_tracer_is_loaded_arrives(optrace, python, tmp_path):
 
 
 def test_the_result_is_the_same_with_traps(same, python):
-    assert "aten::" in same(python, PARTS["training"], ["--probes", "int3"])
+    parts = map(PARTS.get, ["training", "SIGTRAP is the program's, too"])
+    assert "aten::" in same(python, "\n".join(map(textwrap.dedent, parts)), ["--probes", "int3"])
 
 
 def test_the_result_is_the_same_in_traced_children(untraced, python, tmp_path, optrace):
