@@ -139,6 +139,7 @@ constexpr auto kRows = std::to_array<FunctionRow>({
     {"at::compositeimplicitautograd::*", Layer::kernel, always, kCppProbes},
     {"at::compositeimplicitautogradnestedtensor::*", Layer::kernel, always},
     {"at::functionalization::*", Layer::kernel, always},
+    {"at::functorch::functorchTLSAccessor", Layer::runtime, if_leading, kCppProbes},
     {"at::functorch::*", Layer::kernel, always, kCppProbes},
     {"at::autocast::*", Layer::kernel, always, kCppProbes},
 

@@ -234,7 +234,9 @@ class SummaryWriter {
                                    all.size(), "op", "ops", "--format csv");
     for (const OpUsage& usage : std::span(all).first(most_rows(all.size(), kMaxOps))) {
       std::string rest = usage.op;
-      if (const std::string work = most_of(usage.work); !work.empty()) rest += "  " + work;
+      const MainWork work = main_work(usage.work);
+      if (!work.name.empty()) rest += "  " + work.name;
+      if (work.others > 0) rest += fmt::format(" +{}", work.others);
       if (const std::string inputs = most_of(usage.inputs); !inputs.empty()) {
         rest += "  " + inputs;
         if (usage.inputs.size() > 1) rest += fmt::format(" and {} more", usage.inputs.size() - 1);

@@ -45,10 +45,6 @@ void add_inputs(const Frame& frame, OpUsage& usage) {
       usage.inputs[inputs] += kind.calls;
 }
 
-bool is_work(Layer layer) {
-  return layer == Layer::kernel || layer == Layer::library || layer == Layer::device;
-}
-
 }  // namespace
 
 std::vector<OpUsage> op_usage(const Report& report) {
@@ -68,8 +64,13 @@ std::vector<OpUsage> op_usage(const Report& report) {
     else if (!ended.inside_itself)
       running.back().erase(ended.usage);
   };
-  walk_frames(report.roots, std::size_t{0}, [&](const Frame& frame, std::size_t open_around) {
-    while (around.size() > open_around) close();
+  struct Above {
+    std::size_t open_around = 0;
+    WorkKind kind = WorkKind::none;  // Of the frame's function in the op around it.
+    Work* work = nullptr;            // Of that function; null outside of it.
+  };
+  walk_frames(report.roots, Above(), [&](const Frame& frame, const Above& above) {
+    while (around.size() > above.open_around) close();
     if (is_backward(frame)) {
       around.push_back({nullptr, false});
       running.emplace_back();
@@ -81,12 +82,20 @@ std::vector<OpUsage> op_usage(const Report& report) {
       usage.calls += frame.calls;
       usage.own += total_time(frame);
       usage.total += total_time(frame);
-      return around.size();
+      return Above{around.size()};
     }
     if (op.empty() || !is_op_call(frame)) {
-      if (is_work(frame.layer) && caller != nullptr)
-        caller->work[frame_name(frame)] += own_time(frame);
-      return around.size();
+      if (caller == nullptr || is_backward(frame)) return Above{around.size()};
+      const WorkKind kind = work_kind(frame, above.kind);
+      Work* work = above.work;
+      if (kind != above.kind && kind > WorkKind::aside) {
+        work = &caller->work[name_of_work(frame)];
+        work->kind = kind;
+        work->calls += frame.calls;
+      }
+      if (kind == WorkKind::aside) work = nullptr;
+      if (work != nullptr) work->time += own_time(frame);
+      return Above{around.size(), kind, work};
     }
     const std::uint64_t took = total_time(frame);
     OpUsage& usage = ops[op];
@@ -97,7 +106,7 @@ std::vector<OpUsage> op_usage(const Report& report) {
     if (is_outermost) usage.total += took;
     add_inputs(frame, usage);
     around.push_back({&usage, !is_outermost});
-    return around.size();
+    return Above{around.size()};
   });
   std::vector<OpUsage> all;
   all.reserve(ops.size());

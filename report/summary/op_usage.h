@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "report/model/report.h"
+#include "report/summary/op_work.h"
 
 namespace optrace {
 
@@ -15,9 +16,8 @@ struct OpUsage {
   std::uint64_t calls = 0;
   std::uint64_t total =
       0;  ///< Nanoseconds in the op. A call inside one of the same op is part of it.
-  std::uint64_t own = 0;  ///< Nanoseconds outside of the ops that it calls.
-  /// Nanoseconds in the kernels and libraries that the op calls outside of other ops, by name.
-  std::map<std::string, std::uint64_t> work;
+  std::uint64_t own = 0;             ///< Nanoseconds outside of the ops that it calls.
+  std::map<std::string, Work> work;  ///< Functions that the op calls outside of other ops, by name.
   /// Calls by the inputs in short: `float32 8×64×128, 128`. Empty without op records.
   std::map<std::string, std::uint64_t> inputs;
 };

@@ -42,7 +42,7 @@ Json ops_of(const Report& report) {
                     {"calls", usage.calls},
                     {"time", usage.total},
                     {"own_time", usage.own},
-                    {"work", most_of(usage.work)},
+                    {"work", main_work(usage.work).name},
                     {"inputs", most_of(usage.inputs)},
                     {"kinds", usage.inputs.size()}});
   return list;

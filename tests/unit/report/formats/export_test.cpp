@@ -136,6 +136,33 @@ TEST_CASE("a summary has the lines, the ops and the libraries", "[export]") {
   CHECK_THAT(to_summary(report, narrow), Contains("  100 ns 66.7 %         2  train.py:3 <…\n"));
 }
 
+TEST_CASE("a summary names what did an op's work", "[export]") {
+  const auto child = [](Frame& parent, Layer layer, const std::string& name, std::uint64_t time) {
+    parent.children.push_back(timed_frame(layer, name, time));
+    parent.children.back().library = "libtorch_cpu.so";
+    return &parent.children.back();
+  };
+  Report report = add_and_mul();
+  Frame& mul = report.roots.front().children.back();
+  Frame& wrapper = *child(mul, Layer::kernel, "at::(anonymous namespace)::wrapper_CPU_mul", 50);
+  Frame& meta = *child(wrapper, Layer::kernel, "at::meta::structured_mul::meta", 30);
+  child(meta, Layer::kernel, "at::native::result_type", 28);
+  const auto named = [&] { return to_summary(report, {}); };
+  CHECK_THAT(named(), Contains("aten::mul  at::wrapper_CPU_mul\n"));
+  Frame& kernel = *child(wrapper, Layer::kernel, "at::native::structured_mul_out::impl", 18);
+  child(kernel, Layer::kernel, "at::native::largestIndex", 9);
+  CHECK_THAT(named(), Contains("aten::mul  at::native::structured_mul_out::impl\n"));
+  const std::string copy =
+      "at::native::(anonymous namespace)::mul_kernel::{lambda()#1}::operator()";
+  child(kernel, Layer::kernel, copy, 4)->detail.edit().cpu_capability = "AVX2";
+  child(kernel, Layer::library, "cublasSetStream_v2", 5);
+  CHECK_THAT(named(), Contains("aten::mul  at::native::mul_kernel\n"));
+  child(kernel, Layer::library, "sgemm_", 5);
+  CHECK_THAT(named(), Contains("aten::mul  sgemm_ +1\n"));
+  child(kernel, Layer::device, "gemm_kernel", 3)->detail.edit().duration = Duration{3, 3, 3};
+  CHECK_THAT(named(), Contains("aten::mul  gemm_kernel\n"));
+}
+
 TEST_CASE("a summary of nothing", "[export]") {
   CHECK_THAT(to_summary(Report{}, {}), Contains("No op ran.\n"));
 }
