@@ -27,6 +27,7 @@
 #include "report/merge/call_lines.h"
 #include "report/merge/library_calls.h"
 #include "report/merge/shared_parts.h"
+#include "report/model/frame_time.h"
 
 namespace optrace {
 namespace {
@@ -111,6 +112,7 @@ class FrameBuilder {
       if (const FunctionFacts* const function = known_function(paths_[i]);
           function != nullptr && !function->decisions.empty())
         add_decisions_not_seen(frames[i], function->decisions);
+      if (frames[i].time) cover_calls(frames[i]);
       const std::uint32_t parent = paths_[i].parent;
       std::vector<Frame>& siblings = parent == kNone ? roots : frames[parent].children;
       if (parent != kNone && children[parent] != 0) {
@@ -424,6 +426,23 @@ class FrameBuilder {
       if (above != kNone && is_function && functions_[path.what].name.starts_with(kUnboxedKernel))
         calls_unboxed_[above] = 1;
     }
+  }
+
+  // Makes a frame as long as what it calls. A function without a probe is only known to run when
+  // one below it is called, which may be after Python functions that it calls began; the end of a
+  // native function may be seen only after that of its caller.
+  static void cover_calls(Frame& frame) {
+    std::uint64_t inside = 0, longest = 0;
+    for (const Frame& called : frame.children) {
+      if (!called.time || !called.time->range || is_backward(called) ||
+          called.layer == Layer::device || called.detail->threads > 1)
+        continue;
+      inside += called.time->total;
+      longest = std::max(longest, called.time->range->longest);
+    }
+    if (inside <= frame.time->total) return;
+    frame.time->total = inside;
+    frame.time->range->longest = std::max(frame.time->range->longest, longest);
   }
 
   FrameTime time_of(const ReportPath& path) const {

@@ -348,6 +348,20 @@ TEST_CASE("a frame below a jump is marked, through folded frames too", "[merge]"
   CHECK_FALSE(written_detail(all.roots[0].children[0].children.at(0)).contains("tail_call"));
 }
 
+TEST_CASE("a frame is never shorter than what it calls", "[merge]") {
+  // A function without a probe is found late, when one that Python calls below it is entered.
+  TraceBuilder t;
+  const auto kernel = t.function(kKernel), helper = t.function(kHelper);
+  t.enter(kernel, kNone, 1000);
+  t.enter(helper, kernel, 900);
+  optrace::count_paths(t.trace, {});
+  t.trace.paths.at(0).total_time = t.trace.paths[0].longest_time = 9;
+  t.trace.paths.at(1).total_time = t.trace.paths[1].longest_time = 1400;
+  const Report report = optrace::merge(t.trace, nullptr, {.times = true});
+  CHECK(report.roots.at(0).time->total == 1400);
+  CHECK(report.roots[0].time->range->longest == 1400);
+}
+
 TEST_CASE("threads have roots of their own", "[merge]") {
   TraceBuilder t;
   const auto kernel = t.function(kKernel);
