@@ -52,6 +52,7 @@ void CallTreeRules::pop() {
   count_live(state_.native.back().function, -1);
   state_.native.pop_back();
   kept_.native = std::min(kept_.native, state_.native.size());
+  if (state_.native.size() < state_.ended_height) forget_ended_node();
   while (!state_.python.empty() && state_.python.back().height > state_.native.size()) pop_python();
 }
 

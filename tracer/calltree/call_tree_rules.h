@@ -56,7 +56,8 @@ bool is_on_stack(const Event& event);
 /// inside it.
 ///
 /// A running autograd node is treated like a Python frame, in the innermost live frame that runs
-/// nodes.
+/// nodes. What that frame calls after the node belongs to the node, too: the engine reduces
+/// gradients that were expanded, and adds those of several uses.
 ///
 /// A running op is treated likewise, from its record's begin to its end. The record is made in the
 /// stack frame that dispatches; at both events, frames below it have ended. The op has no frame of
@@ -140,6 +141,9 @@ class CallTreeRules {
     std::uint64_t asserted = 0;
     /// The last event was a caller in which the thread begins: the next one is called from there.
     bool at_beginning = false;
+    /// The node that ended last; kNone if another one began, or the engine's function ended.
+    std::uint32_t ended_node = kNone;
+    std::uint64_t ended_height = 0;  ///< Size of `native` with that function.
     bool operator==(const State&) const = default;
   };
 
@@ -198,6 +202,10 @@ class CallTreeRules {
   void end_python_call(const Event& event);
   std::uint32_t begin_node(const Event& event);
   void end_node();
+  void forget_ended_node();
+  bool runs_nodes(const LiveFrame& frame) const {
+    return frame.function != kNone && functions_.runs_nodes(frame.function);
+  }
   std::uint32_t begin_op(const Event& event);
   void end_op(const Event& event);
   void end_ops_below(std::uint64_t stack_pointer);

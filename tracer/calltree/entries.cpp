@@ -100,6 +100,9 @@ std::uint32_t CallTreeRules::enter(const Event& event) {
     node.shown_under = node.parent;
   }
   show_under_python(node, has_parent);
+  if (has_parent && state_.ended_node != kNone && runs_nodes(native.back()) &&
+      native.size() >= state_.ended_height && !functions_.runs_nodes(what))
+    node.shown_under = state_.ended_node;
   const std::uint32_t added = nodes_.add(node, &event);
   push({.node = added,
         .function = what,

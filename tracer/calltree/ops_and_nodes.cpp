@@ -9,10 +9,9 @@ namespace optrace {
 std::uint32_t CallTreeRules::begin_node(const Event& event) {
   // Frames above have ended: the engine's function reports the node before it calls anything else.
   std::size_t height = state_.native.size();
-  while (height > 0 && (state_.native[height - 1].function == kNone ||
-                        !functions_.runs_nodes(state_.native[height - 1].function)))
-    --height;
+  while (height > 0 && !runs_nodes(state_.native[height - 1])) --height;
   if (height != 0) pop_to(height);
+  forget_ended_node();
   Node node{.kind = PathKind::node, .what = event.what};
   node.parent = state_.native.empty() ? kNone : state_.native.back().node;
   node.shown_under = !state_.python.empty() && state_.python.back().height == state_.native.size()
@@ -33,8 +32,17 @@ void CallTreeRules::end_node() {
     ++statistics_.unmatched_python_events;
     return;
   }
+  state_.ended_node = found->node;
+  state_.ended_height = found->height;
+  while (state_.ended_height > 1 && runs_nodes(state_.native[state_.ended_height - 2]))
+    --state_.ended_height;
   const std::size_t at = static_cast<std::size_t>(state_.python.rend() - found) - 1;
   while (state_.python.size() > at) pop_python();
+}
+
+void CallTreeRules::forget_ended_node() {
+  state_.ended_node = kNone;
+  state_.ended_height = 0;
 }
 
 // Ends ops whose end was not recorded: a RecordFunction below a running frame no longer exists.

@@ -35,6 +35,7 @@ std::uint64_t hash_of(const CallTreeRules::State& state) {
     mix(frame.line);
   }
   mix(state.asserted * 2 + (state.at_beginning ? 1 : 0));
+  mix(state.ended_node | state.ended_height << 32);
   return hash;
 }
 

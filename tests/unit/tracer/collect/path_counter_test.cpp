@@ -637,7 +637,7 @@ TEST_CASE("a node that runs on another thread knows the op that made it", "[path
   TraceBuilder t;
   const auto add = t.function(kAddCall), mul = t.function(kMulCall),
              engine = t.function("_ZN5torch8autograd4NodeclEOSt6vectorIN2at6TensorESaIS4_EE"),
-             apply = t.function("apply");
+             apply = t.function("apply"), validate = t.function("validate_outputs");
   t.trace.op_records = {"{}", R"({"op": "aten::add.Tensor"})", R"({"op": "aten::mul.Tensor"})",
                         R"({"node": "AddBackward0"})", R"({"node": "MulBackward0"})"};
   ThreadRecord& forward = t.trace.threads[0];
@@ -660,6 +660,12 @@ TEST_CASE("a node that runs on another thread knows the op that made it", "[path
                                .return_address = 5,
                                .time = time++});
     note(backward, EventKind::node_end, node, 0, 1, time++);
+    // Reduces the gradients of the node.
+    backward.events.push_back({.what = validate,
+                               .caller = engine,
+                               .stack_pointer = 400,
+                               .return_address = 6,
+                               .time = time++});
   }
   t.trace.threads.push_back(backward);
   count_paths(t.trace, {});
@@ -672,7 +678,11 @@ TEST_CASE("a node that runs on another thread knows the op that made it", "[path
     CHECK(made_by == (path.what == 3 ? add : mul));
   }
   CHECK(nodes == 2);
-  CHECK(leaves(t.trace).size() == 4);  // Two ops, and `apply` under each node.
+  // Two ops, and under each node what it calls, and the engine after it.
+  CHECK(leaves(t.trace).size() == 6);
+  for (const TracePath& path : t.trace.paths)
+    if (path.kind == PathKind::function && path.what == validate)
+      CHECK(t.trace.paths[path.parent].kind == PathKind::node);
 }
 
 TEST_CASE("functions that were live before recording are outside of all that is called since",
