@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -28,6 +30,11 @@ constexpr const char* kOrigins = "origins";
 constexpr const char* kSource = "source";
 constexpr const char* kSources = "sources";
 constexpr const char* kNotFused = "not_fused";
+constexpr const char* kNodes = "nodes";
+constexpr const char* kNode = "node";
+constexpr const char* kLine = "line";
+constexpr const char* kModule = "module";
+constexpr const char* kOrigin = "origin";
 
 const Json& list_in(const Json& object, const char* key) {
   static const Json kNone = Json::array();
@@ -102,6 +109,67 @@ void add_kept(Json& generated, const Json& kept) {
   }
 }
 
+// Inductor's cache has the lines of the program that filled it, in which the nodes of an equal
+// graph have the same names. Replaces these lines by those of the traced program, or removes them.
+class Relocation {
+ public:
+  explicit Relocation(const Json& nodes) {
+    for (const Json& node : nodes) {
+      if (!node.is_object()) continue;
+      nodes_[node.value(kNode, Json())] = node;
+      own_.insert(place_of(node));
+    }
+  }
+
+  void relocate(Json& generated) {
+    for (Json& kernel : elements(generated, kKernels))
+      for (Json& origin : elements(kernel, kOrigins)) relocate_origin(origin);
+    for (Json& call : elements(generated, kCalls)) {
+      if (!call.is_object() || !call.contains(kOrigin)) continue;
+      const auto moved = moved_.find(place_of(call[kOrigin]));
+      if (moved != moved_.end())
+        call[kOrigin] = moved->second;
+      else if (!own_.contains(place_of(call[kOrigin])))
+        call[kOrigin] = Json::object();
+    }
+  }
+
+ private:
+  static Json& elements(Json& object, const char* key) {
+    static Json none = Json::array();
+    return list_in(object, key).empty() ? none : object[key];
+  }
+
+  static Json place_of(const Json& origin) {
+    Json place = Json::object();
+    for (const char* const key : {kFile, kLine})
+      if (origin.is_object() && origin.contains(key)) place[key] = origin[key];
+    return place;
+  }
+
+  static void set_place(Json& origin, const Json& node) {
+    for (const char* const key : {kFile, kLine, kModule}) {
+      origin.erase(key);
+      if (node.contains(key)) origin[key] = node[key];
+    }
+  }
+
+  void relocate_origin(Json& origin) {
+    if (!origin.is_object()) return;
+    const Json before = place_of(origin);
+    if (const auto node = nodes_.find(origin.value(kNode, Json())); node != nodes_.end()) {
+      moved_.emplace(before, place_of(node->second));
+      set_place(origin, node->second);
+    } else if (!own_.contains(before)) {
+      set_place(origin, Json::object());
+    }
+  }
+
+  std::map<Json, Json> nodes_;  // By name.
+  std::set<Json> own_;          // Their places.
+  std::map<Json, Json> moved_;  // Places, by those in the program that filled the cache.
+};
+
 void remove_oldest(const std::filesystem::path& folder) {
   std::error_code ignored;
   std::vector<std::pair<std::filesystem::file_time_type, std::filesystem::path>> files;
@@ -134,6 +202,10 @@ void complete_kernel_origins(Json& generated_code, const std::filesystem::path& 
     } else if (const Json kept = read_kept(folder / name, calls);
                kept.is_object() && generated.contains(kKernels) && generated[kKernels].is_array()) {
       add_kept(generated, kept);
+    }
+    if (generated.contains(kNodes)) {
+      Relocation(list_in(generated, kNodes)).relocate(generated);
+      generated.erase(kNodes);
     }
   }
   if (wrote) remove_oldest(folder);

@@ -151,7 +151,7 @@ class Compilations:
             self._origins.begin_graph()
             self._triton.watch()
         if name == "inductor_output_code":
-            self._origins.end_graph(described["filename"])
+            self._origins.end_graph(described["filename"], _compiled_graph(frame))
             self._triton.watch()
         elif name in RECORDS:
             self._origins.end_graph(described["filename"])
@@ -239,6 +239,18 @@ def _is_backward(frame):
     return any(name.endswith("_backward") for name in getattr(names, "graph_being_compiled", ()))
 
 
+def _compiled_graph(frame):
+    """Returns the graph that Inductor compiles, of the innermost of its functions that has it; None
+    if none has."""
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith("torch._inductor."):
+            graph = getattr(frame.f_locals.get("gm"), "graph", None)
+            if graph is not None:
+                return graph
+        frame = frame.f_back
+    return None
+
+
 def _module_cache():
     return getattr(sys.modules.get("torch._inductor.codecache"), "PyCodeCache", None)
 
@@ -282,7 +294,7 @@ def _generated_files(modules, origins):
             kernel.update(origins.of(file, kernel["name"]))
             kernel.setdefault("source", definitions.get(kernel["name"], {}))
         generated.append({"file": file, "kernels": kernels, "calls": calls,
-                          **origins.not_fused(file)})
+                          **origins.not_fused(file), **origins.nodes(file)})
     return generated
 
 

@@ -44,6 +44,7 @@ class KernelOrigins:
         self._originals = []  # Classes, names of methods, and these methods.
         self._latest = threading.local()  # Has the graph of a thread.
         self._of_files = {}  # Graphs by file.
+        self._nodes = {}  # Of the graphs that Inductor's cache had code for, by file.
         self._left = _MOST_NODES_OF_ALL
 
     def begin_graph(self):
@@ -69,13 +70,23 @@ class KernelOrigins:
                 setattr(owner, method, original)
         self._originals = []
 
-    def end_graph(self, file):
+    def end_graph(self, file, compiled=None):
         """Inductor has generated the file with the kernels of the thread's graph, or has taken it
-        from its cache; it then defined none."""
+        from its cache; it then defined none. `compiled` is the graph that it was asked for."""
         graph, self._latest.graph = self._graph(), _Graph()
         graph.schedule.end()
         if graph.kernels and len(self._of_files) < _MOST_FILES:
             self._of_files[file] = graph
+        elif not graph.kernels and compiled is not None:
+            nodes = [_origin(node) for node in compiled.nodes if node.op != "placeholder"]
+            nodes = nodes[:self._left]
+            self._left -= len(nodes)
+            self._nodes[file] = nodes
+
+    def nodes(self, file):
+        """Returns `{"nodes": [...]}` for a file from Inductor's cache: the nodes of the graph, for
+        another program may have put the file there. Empty for other files."""
+        return {"nodes": self._nodes[file]} if file in self._nodes else {}
 
     def of(self, file, kernel):
         """Returns `{"origins": [...]}` for a kernel: the nodes of the graph that were fused into

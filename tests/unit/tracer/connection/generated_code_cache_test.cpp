@@ -52,6 +52,29 @@ TEST_CASE("what was fused is kept for the same code of the same lines", "[genera
   CHECK(files_in(folder.path()) == 1);
 }
 
+TEST_CASE("code from Inductor's cache has the lines of the traced program",
+          "[generated_code_cache]") {
+  const PrivateFolder folder;
+  const auto node = [](const char* name, const char* file, int line) {
+    return Json{{"node", name}, {"file", file}, {"line", line}};
+  };
+  Json first = generated_file("cabc.py", 3, {node("relu", "/x.py", 3), node("tanh", "/x.py", 4)});
+  complete_kernel_origins(first, folder.path());
+  Json second = generated_file("cabc.py", 3);
+  second[0]["calls"].push_back({{"line", 12}, {"origin", {{"file", "/x.py"}, {"line", 5}}}});
+  const Json nodes = {node("relu", "/y.py", 7), node("mm", "/y.py", 8)};
+  Json without_kept = second;
+  without_kept[0]["nodes"] = nodes;
+  complete_kernel_origins(without_kept, folder.path());
+  CHECK(without_kept[0]["calls"][0]["origin"] == Json::object());
+  second[0]["calls"].erase(1);
+  second[0]["nodes"] = nodes;
+  complete_kernel_origins(second, folder.path());
+  CHECK(second[0]["calls"][0]["origin"] == Json{{"file", "/y.py"}, {"line", 7}});
+  CHECK(second[0]["kernels"][0]["origins"] == Json({node("relu", "/y.py", 7), {{"node", "tanh"}}}));
+  CHECK_FALSE(second[0].contains("nodes"));
+}
+
 TEST_CASE("a model whose package was removed has the kernels that were kept",
           "[generated_code_cache]") {
   const PrivateFolder folder;
