@@ -1,6 +1,7 @@
 // `calls NAME [<= N]` and `never calls NAME`
 #include <algorithm>
 #include <cstddef>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -10,6 +11,7 @@
 #include "report/check/certainty.h"
 #include "report/check/recorded_calls.h"
 #include "report/check/rule_functions.h"
+#include "report/model/op_call.h"
 
 namespace optrace {
 namespace {
@@ -63,7 +65,8 @@ class CallsCounter final : public RuleCounter {
       : rule_(rule),
         context_(context),
         targets_(context.names().targets_of(rule.pattern)),
-        recorded_(context.names().recorded_calls(targets_)) {
+        recorded_(context.names().recorded_calls(targets_)),
+        kernels_(context.names().kernels_of(targets_)) {
     if (const auto& exact = reported())
       for (const auto& [name, calls] : *exact)
         if (targets_.names(name) || (targets_.names_method(name, {}) && is_called_method(name)))
@@ -83,6 +86,8 @@ class CallsCounter final : public RuleCounter {
       }
     } else {
       occurrences().add(path, calls_inside(targets_, frame));
+      if (without_op_.empty() && frame.layer == Layer::kernel && kernels_.contains(frame.name))
+        without_op_ = called_without_op(path);
     }
   }
 
@@ -91,6 +96,12 @@ class CallsCounter final : public RuleCounter {
     const Certainty certainty = certainty_of(rule_, targets_, calls, counted_as(), context_);
     Verdict verdict{.holds = holds(calls, rule_.relation, rule_.bound),
                     .undecidable = certainty.why_undecided(rule_, calls)};
+    if (calls == 0 && !without_op_.empty() && !verdict.undecidable &&
+        !context_.options().allow_unknown)
+      verdict.undecidable = {.why = without_op_,
+                             .remedy =
+                                 "A rule can name that function. --allow-unknown (in Python "
+                                 "allow_unknown=True) counts calls of the op alone."};
     if (calls != 0)
       verdict.found = "called " + counted(calls, "time");
     else if (!verdict.undecidable)
@@ -124,6 +135,20 @@ class CallsCounter final : public RuleCounter {
            (targets_.names(function) || is_called_method(function));
   }
 
+  /// Describes the call of a kernel of the targets' ops that no dispatcher made; empty if the op
+  /// that it runs for has that kernel, too.
+  std::string called_without_op(const PathToFrame& path) const {
+    const auto above = std::ranges::find_if(path.frames.rbegin(), path.frames.rend(),
+                                            [](const Frame* one) { return is_op_call(*one); });
+    const std::string op = above == path.frames.rend() ? "" : (*above)->op.value_or("");
+    const std::string& name = path.frame().name;
+    NameTargets caller;
+    caller.patterns.push_back(op);
+    if (op.empty() || context_.names().kernels_of(caller).contains(name)) return {};
+    return fmt::format("its kernel {} ran inside {}, which calls it without the dispatcher", name,
+                       op);
+  }
+
   /// Reports leave out calls below which they show nothing, and count resumptions of generators.
   std::uint64_t found() const {
     return std::max(occurrences().count(), recorded_.native) +
@@ -142,6 +167,8 @@ class CallsCounter final : public RuleCounter {
   const CheckContext& context_;
   NameTargets targets_;
   RecordedCalls recorded_;
+  const std::set<std::string> kernels_;
+  std::string without_op_;       // How one of them ran, though no call of the op did.
   std::uint64_t in_python_ = 0;  // Calls in frames of Python functions.
   Observability counted_as_ = Observability::recorded;
 };

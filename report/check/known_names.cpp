@@ -288,6 +288,24 @@ NameTargets KnownNames::target_ops(std::string_view pattern) const {
   return targets;
 }
 
+std::set<std::string> KnownNames::kernels_of(const NameTargets& targets) const {
+  std::set<std::string> kernels;
+  if (index_ == nullptr) return kernels;
+  const auto add = [&](const OpFacts& facts) {
+    for (const OpFacts::Kernel& kernel : facts.kernels)
+      kernels.insert(kernel.structured ? kernel.name + "::impl" : kernel.name);
+  };
+  for (const OpEntry& op : ops()) {
+    if (!targets.names(op.name)) continue;
+    const OpFacts facts = index_->facts_of(op);
+    add(facts);
+    if (facts.structured_delegate.empty()) continue;
+    if (const auto delegate = index_->find_op(facts.structured_delegate))
+      add(index_->facts_of(*delegate));
+  }
+  return kernels;
+}
+
 std::optional<std::string> KnownNames::op_bound_by(std::string_view binding) const {
   const std::string function = qualified_name(binding);
   const std::string_view name = bound_name(function);

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -84,6 +85,10 @@ class KnownNames {
 
   /// Returns how calls of targets can be found.
   Observability observability_of(const NameTargets& targets) const;
+
+  /// Returns the functions that native_functions.yaml names as kernels of the ops that match: their
+  /// qualified names. None without an index.
+  std::set<std::string> kernels_of(const NameTargets& ops) const;
 
   RecordedCalls recorded_calls(const NameTargets& targets) const;
 

@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "indexer/store/index_writer.h"
+#include "indexer/store/op_facts.h"
 #include "platform/error.h"
 #include "platform/files/private_folder.h"
 #include "report/check/formats/check_output.h"
@@ -685,7 +686,7 @@ TEST_CASE("what TORCH_LIBRARY registers is known, and nothing is proposed as its
 
 namespace {
 
-/// An index with these Python names, and the ops aten::mm and aten::linear.
+/// An index with these Python names, and the ops aten::mm, aten::linear and aten::reshape.
 class NamedIndex {
  public:
   NamedIndex() : file_(named()), index_(file_.open()) {}
@@ -715,7 +716,11 @@ class NamedIndex {
         {"torch.vmap", 'a', "torch.inner.vmap", "", 0},
         {"torch.inner.vmap", 'f', "", "torch/inner.py", 4},
     };
-    contents.ops = {{"aten::mm", "mm", 1, ""}, {"aten::linear", "linear", 1, ""}};
+    OpFacts reshape;
+    reshape.kernels = {{"CompositeImplicitAutograd", "at::native::reshape_symint"}};
+    contents.ops = {{"aten::mm", "mm", 1, ""},
+                    {"aten::linear", "linear", 1, ""},
+                    {"aten::reshape", "reshape", 1, to_json(reshape)}};
     contents.functions.emplace_back();
     contents.functions.back().symbol = "_ZN3c109SomethingEv";
     contents.functions.back().file = "c10/a.cpp";
@@ -727,6 +732,19 @@ class NamedIndex {
 };
 
 }  // namespace
+
+TEST_CASE("a rule about an op whose kernel ran without it is undecided", "[check]") {
+  const NamedIndex index;
+  Report report = empty_report();
+  Frame mm = call("aten::mm");
+  mm.children.push_back(frame(Layer::kernel, "at::native::reshape_symint"));
+  report.roots.push_back(std::move(mm));
+  CHECK(index.check(report, "never calls aten::reshape").status == Status::error);
+  CHECK(index.check(report, "never calls at::native::reshape_symint").status == Status::failed);
+  CHECK(index.check(report, "never calls aten::linear").status == Status::passed);
+  report.roots.front().op = "aten::reshape";
+  CHECK(index.check(report, "calls aten::reshape == 1").status == Status::passed);
+}
 
 TEST_CASE("a name stands for what it is an alias of, and a class for its methods", "[check]") {
   const NamedIndex index;
