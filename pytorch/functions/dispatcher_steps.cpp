@@ -4,14 +4,17 @@
 #include <array>
 #include <charconv>
 #include <cstddef>
+#include <string>
 #include <system_error>
+
+#include "pytorch/symbols/symbol_name.h"
 
 namespace optrace {
 namespace {
 
 constexpr std::string_view kBoxedCall = "_ZNK3c1010Dispatcher9callBoxedE";
 // Dispatcher::redispatchBoxed is inlined into it.
-constexpr std::string_view kBoxedRedispatch = "_ZNK3c1014OperatorHandle15redispatchBoxedE";
+constexpr std::string_view kBoxedRedispatchSymbol = "_ZNK3c1014OperatorHandle15redispatchBoxedE";
 
 // Functions of Dispatcher.h and KernelFunction_impl.h.
 constexpr auto kForwardOps = std::to_array<std::string_view>(
@@ -19,6 +22,17 @@ constexpr auto kForwardOps = std::to_array<std::string_view>(
      "_ZNK3c1010Dispatcher10redispatchI", "_ZN3c106detail17CaptureKernelCallI",
      "_ZNK3c1019TypedOperatorHandleI", "_ZNK3c1014OperatorHandle9callBoxedE",
      "_ZN3c1025callUnboxedKernelFunctionI"});
+
+// Returns true for a method, which is only a part of a kernel: MathOpFallback::fallback_impl.
+// Unlike namespaces, classes have capitals.
+bool is_method(std::string_view symbol) {
+  const std::string name = qualified_name(symbol);
+  const std::size_t last = name.rfind("::");
+  if (last == std::string::npos || last == 0) return false;
+  const std::size_t scope = name.rfind("::", last - 1);
+  const char first = name[scope == std::string::npos ? 0 : scope + 2];
+  return first >= 'A' && first <= 'Z';
+}
 
 constexpr std::string_view kOps = "_ZN2at4_ops";
 constexpr std::string_view kCall = "4callE";
@@ -29,7 +43,7 @@ constexpr std::string_view kRedispatch = "10redispatchE";
 std::optional<DispatcherStep> dispatcher_step(std::string_view name) {
   if (name == "c10::Dispatcher::callBoxed" || name == kUnboxedCall)
     return DispatcherStep{{}, false};
-  if (name == "c10::OperatorHandle::redispatchBoxed") return DispatcherStep{{}, true};
+  if (name == kBoxedRedispatch) return DispatcherStep{{}, true};
   constexpr std::string_view kScope = "at::_ops::";
   if (!name.starts_with(kScope)) return std::nullopt;
   name.remove_prefix(kScope.size());
@@ -42,7 +56,7 @@ std::optional<DispatcherStep> dispatcher_step(std::string_view name) {
 
 std::optional<DispatcherStep> dispatcher_step_of_symbol(std::string_view symbol) {
   if (symbol.starts_with(kBoxedCall)) return DispatcherStep{{}, false};
-  if (symbol.starts_with(kBoxedRedispatch)) return DispatcherStep{{}, true};
+  if (symbol.starts_with(kBoxedRedispatchSymbol)) return DispatcherStep{{}, true};
   if (!is_in_ops_namespace(symbol)) return std::nullopt;
   symbol.remove_prefix(kOps.size());
   std::size_t length = 0;
@@ -74,7 +88,7 @@ bool is_in_ops_namespace(std::string_view symbol) {
 }
 
 bool takes_dispatch_keys(std::string_view symbol) {
-  return symbol.starts_with(kBoxedRedispatch) ||
+  return symbol.starts_with(kBoxedRedispatchSymbol) ||
          (is_in_ops_namespace(symbol) &&
           symbol.find("10redispatchEN3c1014DispatchKeySetE") != std::string_view::npos);
 }
@@ -82,6 +96,21 @@ bool takes_dispatch_keys(std::string_view symbol) {
 bool forwards_op(std::string_view symbol) {
   return std::ranges::any_of(kForwardOps,
                              [&](std::string_view start) { return symbol.starts_with(start); });
+}
+
+bool is_boxed_kernel(std::string_view symbol) {
+  constexpr auto kTypes =
+      std::to_array<std::string_view>({"14OperatorHandleE", "14DispatchKeySetE", "6IValueE"});
+  const bool takes_stack = std::ranges::all_of(
+      kTypes, [&](std::string_view type) { return symbol.find(type) != std::string_view::npos; });
+  return takes_stack && (symbol.starts_with("_ZN3c10") || !is_method(symbol));
+}
+
+bool is_same_boxed_kernel(std::string_view caller, std::string_view called) {
+  const std::string qualified = qualified_name(called);
+  const std::string_view name = unqualified_name(qualified);
+  return caller.find(std::to_string(name.size()) + std::string(name) + 'E') !=
+         std::string_view::npos;
 }
 
 }  // namespace optrace

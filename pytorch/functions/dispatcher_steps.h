@@ -17,6 +17,9 @@ struct DispatcherStep {
 /// Frame name for ops that no function of at::_ops calls: this template is always inlined.
 inline constexpr std::string_view kUnboxedCall = "c10::Dispatcher::call";
 
+/// Name of the step by which a boxed kernel hands an op on.
+inline constexpr std::string_view kBoxedRedispatch = "c10::OperatorHandle::redispatchBoxed";
+
 /// Returns the step that a function is. `name` is qualified.
 std::optional<DispatcherStep> dispatcher_step(std::string_view name);
 
@@ -41,5 +44,13 @@ bool takes_dispatch_keys(std::string_view symbol);
 /// Returns true for the dispatcher's functions that run around or between the steps where they are
 /// not inlined.
 bool forwards_op(std::string_view symbol);
+
+/// Returns true for a boxed kernel, registered or made from an unboxed one: it takes the op, the
+/// dispatch keys and a stack of arguments.
+bool is_boxed_kernel(std::string_view symbol);
+
+/// Returns true if two boxed kernels, the second called by the first, are one: the second is an
+/// argument of the template that the first is.
+bool is_same_boxed_kernel(std::string_view caller, std::string_view called);
 
 }  // namespace optrace

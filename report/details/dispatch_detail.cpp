@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <filesystem>
 #include <map>
+#include <ranges>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -91,15 +93,21 @@ class KeyNames {
 
   // Returns the keys that the dispatcher tries one after the other: for a functionality with a key
   // for each backend, only the key of the backend with the highest priority.
-  std::vector<std::string> candidates(std::uint64_t set) const {
-    const std::uint64_t backends = set & ((std::uint64_t{1} << backends_) - 1);
+  std::vector<std::string> candidates(std::uint64_t set) const { return candidates(all(set)); }
+
+  // Same, for the names of all keys of a set.
+  std::vector<std::string> candidates(const std::vector<std::string>& all) const {
     std::vector<std::string> result;
-    each(set, [&](const Functionality& functionality) {
+    const auto add = [&](const std::string& key) {
+      const bool found = std::ranges::find(all, key) != all.end();
+      if (found) result.push_back(key);
+      return found;
+    };
+    for (const Functionality& functionality : std::views::reverse(functionalities_))
       if (functionality.of_backend.empty())
-        result.push_back(functionality.name);
-      else if (backends != 0)
-        result.push_back(functionality.of_backend[std::bit_width(backends) - 1U]);
-    });
+        add(functionality.name);
+      else
+        std::ranges::any_of(std::views::reverse(functionality.of_backend), add);
     return result;
   }
 
@@ -339,9 +347,13 @@ struct DispatchDetails::State {
   // were removed before.
   void choose(std::string_view op, std::uint64_t set, bool redispatch, DispatchChoice& choice) {
     choice.key_set = names.all(set);
+    choose_among(op, names.candidates(set), redispatch, choice);
+  }
+
+  void choose_among(std::string_view op, DispatchKeys candidates, bool redispatch,
+                    DispatchChoice& choice) {
     const Table& entries = table(op);
     if (entries.empty()) return;
-    std::vector<std::string> candidates = names.candidates(set);
     candidates.emplace_back("Undefined");
     DispatchKeys fallthrough;
     for (const std::string& key : candidates) {
@@ -526,6 +538,32 @@ DispatchDetail DispatchDetails::of(const Step& step, std::vector<Origin>& origin
   DispatchDetail detail =
       step.redispatch ? state_->redispatch_of(step) : state_->call_of(step, origins);
   if (step.unboxed && detail.choice.dispatch == "boxed kernel") detail.choice.dispatch = "kernel";
+  return detail;
+}
+
+DispatchDetail DispatchDetails::handed_on(std::string_view op, const DispatchDetail& from) const {
+  DispatchDetail detail;
+  detail.step = DispatchStep::redispatch;
+  const auto hands_on = [&](const std::string& key) {
+    const auto entry = state_->table(op).find(key);
+    return entry != state_->table(op).end() &&
+           (entry->second.reason == "backend fallback" || state_->takes_a_stack(op, entry->second));
+  };
+  // Of the kinds of calls that took the step, one that a boxed kernel got.
+  std::optional<DispatchKeys> keys = from.choice.key_set;
+  std::string key = from.choice.dispatch_key;
+  for (const CallVariant& variant : from.variants)
+    if (!hands_on(key) && variant.key_set)
+      std::tie(keys, key) = std::tie(variant.key_set, variant.dispatch_key);
+  if (!keys || !hands_on(key)) return detail;
+  keys->erase(keys->begin(), std::ranges::find(*keys, key));
+  DispatchKeys candidates = state_->names.candidates(*keys);
+  if (candidates.empty() || candidates.front() != key) return detail;
+  candidates.erase(candidates.begin());
+  keys->erase(keys->begin());
+  detail.choice.key_set = std::move(keys);
+  state_->choose_among(op, std::move(candidates), false, detail.choice);
+  detail.choice.fallthrough.reset();  // The keys were removed before, as from every redispatch.
   return detail;
 }
 

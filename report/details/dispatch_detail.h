@@ -43,6 +43,10 @@ class DispatchDetails {
   /// `origins`.
   DispatchDetail of(const Step& step, std::vector<Origin>& origins) const;
 
+  /// Returns the detail of a redispatch by which a kernel handed the op on to the keys after its
+  /// own, as boxed fallbacks do. `from` is the step to that kernel.
+  DispatchDetail handed_on(std::string_view op, const DispatchDetail& from) const;
+
   /// Returns the name of the autograd node (`ConvolutionBackward0`) that this op record describes,
   /// or an empty string if it describes none.
   std::string node_name(std::uint32_t record) const;

@@ -148,7 +148,7 @@ class FrameBuilder {
     Frame frame = path.kind == PathKind::python    ? make_python_frame(path)
                   : path.kind == PathKind::node    ? make_node_frame(path, parent)
                   : path.kind == PathKind::op      ? make_op_frame(path)
-                  : path.kind == PathKind::inlined ? make_inlined_frame(path)
+                  : path.kind == PathKind::inlined ? make_inlined_frame(path, step)
                                                    : make_native_frame(path, step, launched);
     if (path.kind != PathKind::inlined) library_calls_.add_work(path, frame, launched);
     frame.thread = trace_.threads[path.thread].id;
@@ -277,8 +277,20 @@ class FrameBuilder {
     return frame;
   }
 
-  // Makes the frame of a function that was inlined into the one above.
-  Frame make_inlined_frame(const ReportPath& path) const {
+  // Makes the frame of a function that was inlined into the one above. A redispatchBoxed hands on
+  // the op of `step`, the nearest step above.
+  Frame make_inlined_frame(const ReportPath& path, const Frame* step) const {
+    if (path.what == kNone) {
+      Frame frame;
+      frame.layer = Layer::dispatcher;
+      frame.name = kBoxedRedispatch;
+      frame.detail.edit().inlined = true;
+      if (step == nullptr) return frame;
+      frame.op = step->op;
+      frame.detail.edit().dispatch =
+          dispatch_.handed_on(frame.op.value_or(""), *step->detail->dispatch);
+      return frame;
+    }
     const InlinedFrame& function = functions_.debug_lines().inlined(path.what);
     Frame frame;
     frame.layer = function.classification.layer;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "pytorch/functions/dispatcher_steps.h"
 #include "pytorch/functions/layers.h"
 #include "pytorch/functions/vendor_libraries.h"
 
@@ -39,6 +40,7 @@ class PathSelection {
       const Visibility visibility = python_[path.what].visibility;
       return visibility == Visibility::always && any_lead_ ? Visibility::if_leading : visibility;
     }
+    if (path.kind == PathKind::inlined && path.what == kNone) return Visibility::always;
     if (path.kind == PathKind::inlined)
       return functions_.debug_lines().inlined(path.what).classification.visibility;
     if (path.kind == PathKind::node || path.kind == PathKind::op || path.kind == PathKind::merged)
@@ -131,19 +133,43 @@ class PathSelection {
     if (!is_native || caller.what == kNone) return;
     const DebugLines::Call& call =
         functions_.debug_lines().call_at(caller.what, called.call_offset);
-    for (const auto& [function, line] : call.inlined) {
-      ReportPath inlined;
-      inlined.kind = PathKind::inlined;
-      inlined.parent = path.parent;
-      inlined.what = function;
-      inlined.native_line = line;
-      inlined.thread = path.thread;
-      inlined.threads = path.threads;
-      inlined.traced = path.traced;
-      inlined.calls = path.calls;
-      path.parent = every_.add(std::move(inlined));
-    }
+    for (const auto& [function, line] : call.inlined) put_above(path, function, line);
     path.native_line = call.line;
+  }
+
+  // Puts an inlined function between a path and its parent.
+  void put_above(ReportPath& path, std::uint32_t function, std::uint32_t line) {
+    ReportPath inlined;
+    inlined.kind = PathKind::inlined;
+    inlined.parent = path.parent;
+    inlined.what = function;
+    inlined.native_line = line;
+    inlined.thread = path.thread;
+    inlined.threads = path.threads;
+    inlined.traced = path.traced;
+    inlined.calls = path.calls;
+    path.parent = every_.add(std::move(inlined));
+  }
+
+  // Returns for each path of the trace if it is a boxed kernel that another one of the same op
+  // calls: redispatchBoxed is inlined into most of its callers.
+  std::vector<bool> handed_on_boxed() {
+    std::vector<bool> handed_on(trace_.paths.size());
+    // For each path, the innermost boxed kernel of the op, itself or above.
+    std::vector<std::uint32_t> kernels(trace_.paths.size(), kNone);
+    for (std::uint32_t i = 0; i < trace_.paths.size(); ++i) {
+      const TracePath& path = trace_.paths[i];
+      if (path.kind != PathKind::function || path.what == kNone || functions_[path.what].step)
+        continue;
+      const std::uint32_t above = path.parent == kNone ? kNone : kernels[path.parent];
+      const std::string& symbol = trace_.functions[path.what].symbol;
+      kernels[i] = above;
+      if (!is_boxed_kernel(symbol)) continue;
+      kernels[i] = path.what;
+      handed_on[i] =
+          above != kNone && !is_same_boxed_kernel(trace_.functions[above].symbol, symbol);
+    }
+    return handed_on;
   }
 
   // Collects the trace's paths. An autograd node becomes a child of the op that made it, wherever
@@ -152,6 +178,7 @@ class PathSelection {
     const std::vector<std::uint64_t> of_ops =
         all_ ? std::vector<std::uint64_t>(trace_.paths.size()) : calls_of_ops();
     const std::vector<Replaced> replaced = replaced_paths();
+    const std::vector<bool> handed_on = handed_on_boxed();
     std::vector<std::uint32_t> places;
     places.reserve(trace_.paths.size());
     every_.reserve(trace_.paths.size());
@@ -173,6 +200,7 @@ class PathSelection {
       const std::uint32_t parent = made_by ? traced.caused_by : called.parent;
       if (parent != kNone) path.parent = places[parent];
       if (!made_by) add_inlined(called, path);
+      if (handed_on[i]) put_above(path, kNone, 0);
       places.push_back(every_.add(std::move(path)));
     }
   }

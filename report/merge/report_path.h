@@ -11,7 +11,8 @@
 namespace optrace {
 
 /// A path of calls with its count: one of the trace's, or one that the report shows and that stands
-/// for several of the trace's. For PathKind::inlined, `what` is a number of DebugLines, `traced`
+/// for several of the trace's. For PathKind::inlined, `what` is a number of DebugLines, or
+/// kNone for an inlined redispatchBoxed, `traced`
 /// and `also` are the paths that it leads to, and `calls` is the largest number of their calls.
 struct ReportPath {
   std::uint32_t parent = kNone;  ///< Index of an earlier path.

@@ -15,6 +15,18 @@ def names(key_set):
     return sorted(text[text.index("(") + 1:text.rindex(")")].split(", ")) if "(" in text else []
 
 
+def keys_in_order(key_set):
+    """Returns the keys that the dispatcher tries one after the other."""
+    found = []
+    while True:
+        key = key_set.highestPriorityTypeId()
+        name = str(key).rpartition(".")[2]
+        if name == "Undefined":
+            return found
+        found.append(name)
+        key_set = key_set.remove(key)
+
+
 def truth(op, *tensors):
     """Returns the choice that the dispatcher is about to make for this op and these arguments."""
     included = torch._C._dispatch_tls_local_include_set()
@@ -33,7 +45,12 @@ def truth(op, *tensors):
             break
         skipped.append(name)
         left = left.remove(key)
+    # The key to which a fallback hands the op on.
+    left = left.remove(key)
+    following = [name for name in keys_in_order(left)
+                 if not table.get(name, "").startswith("fallthrough")]
     return {"op": op, "dispatch_key": name, "fallthrough": skipped, "kernel": table.get(name),
+            "following": following[0] if following else None,
             "key_set": names(key_set), "arguments": [names(torch._C._dispatch_keys(tensor))
                                                      for tensor in tensors],
             "included": names(included)}

@@ -75,6 +75,16 @@ def test_first_choice_is_what_torch_says(dispatched, name):
     assert line.isdigit() and f"{file}:{line}" in case["kernel"]
 
 
+@pytest.mark.parametrize("name", ["subclass", "mode", "lazy_conjugate"])
+def test_fallbacks_hand_ops_on(dispatched, name):
+    """redispatchBoxed is inlined into them."""
+    document, truth = dispatched
+    case = truth["cases"][f"case_{name}"]
+    assert case["following"] in [detail["dispatch_key"]
+                                 for detail in choices(case_frames(document, name), case["op"])
+                                 if detail["step"] == "redispatch"]
+
+
 @pytest.mark.parametrize("name", sorted(LATER))
 def test_what_is_handed_on_is_chosen_again(dispatched, name):
     document, _ = dispatched

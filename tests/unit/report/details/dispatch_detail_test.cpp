@@ -100,6 +100,13 @@ Json detail_of(const Trace& trace, const DispatchDetails::Step& step) {
   return written.empty() ? Json() : written;
 }
 
+/// Returns the key that a boxed fallback of the chosen key hands the op on to.
+std::string key_after(const Trace& trace, Json chosen) {
+  chosen["step"] = "call";
+  const Detail from = read_detail(chosen);
+  return DispatchDetails(trace).handed_on("aten::add.Tensor", *from.dispatch).choice.dispatch_key;
+}
+
 std::string note_of(Json detail) {
   if (!detail.is_object()) return {};
   detail["step"] = "call";
@@ -195,6 +202,7 @@ TEST_CASE("kernels, boxed kernels, fallbacks and Python are told apart") {
   const Json conjugate = detail_of(trace, {{.record = 1, .calls = 1}});
   CHECK(conjugate["dispatch_key"] == "Conjugate");
   CHECK(conjugate["dispatch"] == "boxed fallback");
+  CHECK(key_after(trace, conjugate) == "CPU");
   const Json python = detail_of(trace, {{.record = 2, .calls = 1}});
   CHECK(python["dispatch"] == "python");
   CHECK(python["registered_at"] == "aten/src/ATen/core/PythonFallbackKernel.cpp:194");

@@ -506,6 +506,39 @@ TEST_CASE("boxed calls are steps of the dispatcher", "[merge]") {
   CHECK_FALSE(optrace::dispatcher_step("c10::Dispatcher::findSchema"));
 }
 
+TEST_CASE("a boxed kernel that hands its op on is a step, though the step was inlined", "[merge]") {
+  TraceBuilder t;
+  t.trace.meta.op_names = {{"conv2d", "aten::conv2d"}};
+  const auto call = t.function(kCall), kernel = t.function(kKernel);
+  const auto adapter = t.function(
+      "_ZN3c1011BoxedKernel19make_boxed_functionIXadL_ZN12_GLOBAL__N_18fallbackERKNS_"
+      "14OperatorHandleENS_14DispatchKeySetEPSt6vectorINS_6IValueESaIS8_EEEEEEvPNS_"
+      "14OperatorKernelES5_S6_SB_");
+  const auto fallback = t.function(
+      "_ZN12_GLOBAL__N_18fallbackERKN3c1014OperatorHandleENS0_14DispatchKeySetEPSt6vectorINS0_"
+      "6IValueESaIS5_EE");
+  const auto next = t.function(
+      "_ZN3c104impl31make_boxed_from_unboxed_functorINS0_6detail24WrapFunctionIntoFunctor_INS_"
+      "26CompileTimeFunctionPointerIFN2at6TensorERKS6_EXadL_ZNS5_12_GLOBAL__N_112_GLOBAL__N_136"
+      "wrapper_CompositeExplicitAutograd__tES8_EEEES6_NS_4guts8typelist8typelistIJS8_"
+      "EEEEELb0EE4call"
+      "EPNS_14OperatorKernelERKNS_14OperatorHandleENS_14DispatchKeySetEPSt6vectorINS_6IValueESaISQ_"
+      "EE");
+  t.enter(call, kNone, 1000);
+  t.enter(adapter, call, 900);
+  t.enter(fallback, adapter, 800);
+  t.enter(next, fallback, 700);
+  t.enter(kernel, next, 600);
+  const Report report = merge_timeline(t.trace, nullptr, {});
+  CHECK(names(report.roots.at(0)) ==
+        "at::_ops::conv2d::call > (anonymous namespace)::fallback > "
+        "c10::OperatorHandle::redispatchBoxed > at::native::conv2d");
+  const Frame& step = report.roots[0].children.at(0).children.at(0);
+  CHECK(step.op == "aten::conv2d");
+  CHECK(written_detail(step)["step"] == "redispatch");
+  CHECK(written_detail(step)["inlined"] == true);
+}
+
 TEST_CASE("layers follow from a table of names", "[merge]") {
   using optrace::classify;
   using optrace::Visibility;
