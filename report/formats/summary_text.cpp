@@ -13,13 +13,17 @@
 #include "platform/text/joined.h"
 #include "platform/text/printable_text.h"
 #include "present/readable_numbers.h"
+#include "pytorch/symbols/symbol_name.h"
 #include "report/compiled/fused_kernels.h"
 #include "report/findings/findings.h"
 #include "report/formats/formats.h"
 #include "report/formats/writers.h"
 #include "report/lines/compilation_text.h"
+#include "report/lines/failures.h"
 #include "report/lines/report_header.h"
 #include "report/lines/suggested_commands.h"
+#include "report/model/frame_name.h"
+#include "report/model/user_code.h"
 #include "report/summary/library_usage.h"
 #include "report/summary/memory_usage.h"
 #include "report/summary/op_usage.h"
@@ -45,6 +49,7 @@ constexpr std::size_t kMaxFunctions = 4;
 constexpr std::size_t kMaxMemoryRows = 6;
 
 constexpr std::size_t kMaxOpsOfLine = 3;
+constexpr std::size_t kMaxFailures = 3;
 
 // A list of the summary, with the heading of its columns.
 struct Section {
@@ -94,6 +99,7 @@ class SummaryWriter {
   void write() {
     const std::string header = report_header(report_, options_, kMaxHeaderEntries);
     sink_.write(header);
+    const std::size_t failed = failed_calls();
     const std::vector<UserLine> lines = user_lines(report_);
     std::uint64_t calls = 0;
     for (const UserLine& line : lines) {
@@ -119,7 +125,7 @@ class SummaryWriter {
     const std::string suggestions = suggestion_lines(
         commands_for_traces(options_, all_ops.empty() ? "" : all_ops[0].op), options_.style);
     constexpr std::size_t kTotal = 2;
-    const std::size_t taken = line_count(header) + kTotal + line_count(suggestions);
+    const std::size_t taken = line_count(header) + failed + kTotal + line_count(suggestions);
     fit(sections_, kMaxLines - std::min(kMaxLines, taken));
     for (const Section& section : sections_) write(section);
     sink_.write(suggestions);
@@ -129,6 +135,32 @@ class SummaryWriter {
   void line(std::string_view content) {
     sink_.write(content);
     sink_.write("\n");
+  }
+
+  // Writes the failed calls of a program that failed, with the lines that made them. Returns the
+  // number of lines.
+  std::size_t failed_calls() {
+    if (report_.recording.exit_status == 0) return 0;
+    const std::vector<Failure> all = failures(report_);
+    const std::span shown = std::span(all).first(std::min(all.size(), kMaxFailures));
+    for (const Failure& failure : shown) {
+      std::string text = fmt::format("{:<12}{}", failure.refused ? "refused" : "failed",
+                                     short_name(failure.path.back()->name));
+      for (const std::string& more : {failure.error, failure.why})
+        if (!more.empty()) text += ": " + more;
+      std::vector<const Frame*> path;
+      std::size_t user_frame = kNoUserFrame;
+      for (const Frame* const frame : failure.path) {
+        path.push_back(frame);
+        user_frame = innermost_user_frame(path, user_frame);
+      }
+      if (const FrameSource* const source = source_at(path, user_frame))
+        text += fmt::format(", called from {}:{} {}", source->file, calling_line(path, user_frame),
+                            frame_name(*path[user_frame]));
+      line(options_.style.paint(fitted(printable(text)), kWarning));
+    }
+    if (!shown.empty()) line("");
+    return shown.empty() ? 0 : shown.size() + 1;
   }
 
   static std::size_t line_count(std::string_view text) {

@@ -102,6 +102,10 @@ def test_source(data):
 def test_summary_and_findings(data):
     ops = {op["op"]: op for op in data["summary"]["ops"]}
     assert ops["aten::mm"]["calls"] == 40  # Forward, and for the gradient of the weights.
+    # As in native_functions.yaml and in REGISTER_DISPATCH of PyTorch's source.
+    assert ops["aten::mm"]["work"] == "sgemm_"
+    assert ops["aten::relu"]["work"] == "at::native::relu"
+    assert ops["aten::clamp_min"]["work"] == "at::native::clamp_min_scalar_kernel_impl"
     slow, = data["findings"]
     assert slow["rule"] == "slow-kernel" and slow["line"] == 10
     labels = column_texts(data, "label")

@@ -135,6 +135,22 @@ TEST_CASE("a summary says how much more there is, and what shows it", "[summary]
     CHECK_THAT(text, Contains(more));
 }
 
+TEST_CASE("a summary of a program that died of a failed call names it first", "[summary]") {
+  Report report = with_everything(1);
+  Frame failed = timed_frame(Layer::library, "cudaMalloc", 20);
+  LibraryCall& call = failed.detail.edit().calls.emplace_back();
+  call.kind = "failed";
+  call.status = "cudaErrorMemoryAllocation";
+  call.error = 2;
+  call.calls = 1;
+  failed.source = FrameSource{"", 0, 17, ""};
+  report.roots.front().children.push_back(std::move(failed));
+  CHECK_THAT(summary(report), !Contains("\nfailed "));
+  report.recording.exit_status = 1;
+  CHECK_THAT(summary(report), Contains("\nfailed      cudaMalloc: cudaErrorMemoryAllocation (2), "
+                                       "called from /home/u/train.py:17 <module>\n\n"));
+}
+
 TEST_CASE("a summary with room has more rows of each section", "[summary]") {
   Report report = with_everything(40);
   report.recording.inputs.clear();
