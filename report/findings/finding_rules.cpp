@@ -42,7 +42,7 @@ constexpr auto kRules = std::to_array<FindingRule>({
      "calls as one CUDA graph.",
      1000, launch_bound, true},
     {"repeated-op", "the same tensor computed again and again",
-     "Its values depend on numbers only, so every call gives the same tensor.",
+     "Its input does not change, so every call gives the same tensor.",
      "Compute it once: in __init__ with register_buffer(), or before the loop.", 10, repeated_op},
     {"graph-break", "graph breaks of torch.compile",
      "At a break, compiled code returns to Python, and nothing is fused across it.",

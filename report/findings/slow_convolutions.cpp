@@ -60,9 +60,10 @@ bool was_false(const FrameInContext& at, std::string_view function) {
 const std::vector<Argument>* arguments_with(const FrameInContext& at, std::string_view name) {
   for (auto frame = at.stack.rbegin(); frame != at.stack.rend(); ++frame)
     for (const OpCalls& calls : op_calls(**frame)) {
-      if (!calls.arguments) continue;
-      const std::vector<Argument>& arguments = *calls.arguments;
-      if (std::ranges::find(arguments, name, &Argument::name) != arguments.end()) return &arguments;
+      const std::optional<std::vector<Argument>>& arguments = calls.arguments;
+      if (!arguments) continue;
+      if (std::ranges::find(*arguments, name, &Argument::name) != arguments->end())
+        return &*arguments;
     }
   return nullptr;
 }

@@ -82,12 +82,17 @@ def more_breaks():
         return torch.where(rows > 0, rows, -rows)  # not graph-break
 
     @eagerly
+    def changed(rows):
+        rows.mul_(1)  # not graph-break
+        return rows + 1
+
+    @eagerly
     def of_numbers(rows):
         return rows * math.sqrt(2)  # not graph-break
 
     rows = torch.ones(3)
     for one in (disabled, by_item, by_nonzero, by_time, by_while, by_file, by_format, looped,
-                shapes, without_grad, called, gathered, selected, of_numbers):
+                shapes, without_grad, called, gathered, selected, changed, of_numbers):
         for _ in range(2):
             one(rows)
 

@@ -64,6 +64,16 @@ def test_each_rule_finds_its_lines_and_no_others(optrace, traced, validate, name
     assert expected.get(name, "") in reasons
 
 
+def test_rules_have_as_many_lines_that_only_look_alike(repository):
+    programs = "".join((repository / f"tests/programs/{name}.py").read_text()
+                       for name in ("slow_on_cpu", "slow_on_cuda", "slow_when_compiled"))
+    found = collections.Counter(re.findall(r"  # ([a-z-]+)$", programs, re.MULTILINE))
+    alike = collections.Counter(re.findall(r"  # not ([a-z-]+)$", programs, re.MULTILINE))
+    # The others are about a whole program, or need a GPU.
+    for rule in RULES - {"launch-bound", "unread-gradient", "idle-worker"}:
+        assert found[rule] >= 10 and alike[rule] >= 10, (rule, found[rule], alike[rule])
+
+
 @pytest.mark.parametrize("trained, gradients", [
     ("all", None), ("head", "(7 float32, 7×5 float32)"),
     *(pytest.param(*case, marks=pytest.mark.verify) for case in (
