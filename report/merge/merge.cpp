@@ -56,7 +56,8 @@ std::optional<CallsByName> python_calls_of(const Trace& trace, const std::vector
       calls[trace.python_functions[path.what].name] += static_cast<std::int64_t>(path.calls);
   std::map<std::string_view, std::int64_t> in_frames;
   walk_frames(roots, 0, [&](const Frame& frame, int) {
-    in_frames[frame.name] += static_cast<std::int64_t>(frame.calls);
+    if (frame.layer == Layer::python || frame.layer == Layer::compiler)
+      in_frames[frame.name] += static_cast<std::int64_t>(frame.calls);
     return 0;
   });
   CallsByName exact;

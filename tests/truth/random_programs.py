@@ -114,10 +114,8 @@ CHILDREN = [
     "subprocess.run([sys.executable, __file__, 'IT'])",
 ]
 COMPILED = ["for _ in range(3): op(0, torch.compile(OPS[0], backend='eager'))"]
-UNRECORDED = [
-    "class Lives:\n  def __del__(self): IT()\n lives = Lives()",
-    "os.execv(sys.executable, [sys.executable, __file__, 'IT'])",
-]
+REPLACED = ["os.execv(sys.executable, [sys.executable, __file__, 'IT'])"]
+UNRECORDED = ["class Lives:\n  def __del__(self): IT()\n lives = Lives()"]
 IMPORTS = """import asyncio, atexit, concurrent.futures, functools, multiprocessing, os, subprocess
 import sys, threading, torch
 from account import hit, op, OPS
@@ -142,7 +140,7 @@ def program_of(choice, seed):
         texts.append(text)
         names.append(f"f{number}")
     situations = choice.sample(SITUATIONS * 2, 2 * len(SITUATIONS)) + [choice.choice(CHILDREN)]
-    situations += {3: COMPILED, 4: [choice.choice(UNRECORDED)]}.get(seed % 5, [])
+    situations += {2: REPLACED, 3: COMPILED, 4: UNRECORDED}.get(seed % 5, [])
     called = choice.sample(names, len(names) // 2)
     main = [text.replace("IT", choice.choice(called)) for text in situations]
     return (IMPORTS + "\n".join(texts) + "\nif __name__ == '__main__' and sys.argv[1:]:\n"

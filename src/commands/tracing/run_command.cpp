@@ -66,9 +66,12 @@ class TraceFiles {
   explicit TraceFiles(std::filesystem::path file) : file_(std::move(file)) {}
 
   std::filesystem::path of(const TracedProcess& process) {
-    if (process.is_main) return for_us(process.rank);
-    if (process.rank && ranks_.insert(*process.rank).second) return for_us(process.rank);
-    return with_word(for_us(process.rank), std::to_string(process.id));
+    const std::filesystem::path first = name_of(process);
+    std::filesystem::path file = first;
+    // A process that replaces itself by exec has a trace for each of its programs.
+    for (int number = 2; !given_.insert(file).second; ++number)
+      file = with_word(first, std::to_string(number));
+    return file;
   }
 
   /// Returns the file for a process that this command itself started.
@@ -77,8 +80,15 @@ class TraceFiles {
   }
 
  private:
+  std::filesystem::path name_of(const TracedProcess& process) {
+    if (process.is_main) return for_us(process.rank);
+    if (process.rank && ranks_.insert(*process.rank).second) return for_us(process.rank);
+    return with_word(for_us(process.rank), std::to_string(process.id));
+  }
+
   std::filesystem::path file_;
   std::set<std::uint64_t> ranks_;
+  std::set<std::filesystem::path> given_;
 };
 
 /// Returns this command's own rank: torchrun may start it in place of the program.
@@ -230,7 +240,8 @@ void record_missing_parts(const RunOptions& options, ProgramResult& result,
   if (const int status = exit_status_of(result); status != 0)
     meta.exit_status = static_cast<std::uint64_t>(status);
   for (std::size_t i = 0; i < files.size(); ++i)
-    if (!result.processes[i].is_main) meta.other_traces.push_back(files[i].filename().string());
+    if (const auto& one = result.processes[i].trace; one && &*one != trace)
+      meta.other_traces.push_back(files[i].filename().string());
 }
 
 /// Returns the name of the program for people: `train` for train.py.
