@@ -24,7 +24,7 @@ META, FUNCTIONS, PATHS = 1, 3, 5
 OTHER_RANK, BUSY_RANKS = 17, range(100, 104)
 # Of a path: positions in its list of numbers (docs/trace-format.md).
 KIND, WHAT, CALLS, TOTAL = 0, 2, 11, 12
-# The numbers before a path's tallies.
+# The numbers before a path's counts.
 PATH_HEAD = 15
 VARIANTS = 8
 
@@ -90,7 +90,7 @@ class Paths:
         for _ in range(self.head[-1]):
             path = [next(numbers) for _ in range(PATH_HEAD)]
             for size in (3, 3, None, 5):
-                path.append(next(numbers))  # A count of tallies, or the ops left out.
+                path.append(next(numbers))  # A count of counts, or the ops left out.
                 if size:
                     path += [next(numbers) for _ in range(size * path[-1])]
             path.append(next(numbers))

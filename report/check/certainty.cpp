@@ -118,7 +118,7 @@ Undecidable without_op_records(std::string why) {
 Undecidable without_some_arguments(std::uint64_t left_out) {
   return {.why = fmt::format("the arguments of {} op call{} are not in the report, which keeps {} "
                              "different calls for each path",
-                             left_out, left_out == 1 ? "" : "s", kMaxTallies),
+                             left_out, left_out == 1 ? "" : "s", kMaxCounts),
           .remedy = "Trace fewer ops (--ops, --count), or a part of the program."};
 }
 

@@ -182,26 +182,26 @@ CallDetails::CallDetails(const Trace& trace) : trace_(trace) {
   }
 }
 
-bool CallDetails::any_failed(std::span<const OpTally> tallies) const {
-  return !failures_.empty() && std::ranges::any_of(tallies, [this](const OpTally& tally) {
-    return failures_.contains(tally.record);
+bool CallDetails::any_failed(std::span<const OpCallCount> counts) const {
+  return !failures_.empty() && std::ranges::any_of(counts, [this](const OpCallCount& counted) {
+    return failures_.contains(counted.record);
   });
 }
 
 CallDetails::Calls CallDetails::of(std::string_view function,
-                                   std::span<const OpTally> tallies) const {
+                                   std::span<const OpCallCount> counts) const {
   Calls result;
-  for (std::size_t i = 0; i < tallies.size(); ++i) {
-    std::optional<Record> record = Record::read(trace_, tallies[i].record);
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    std::optional<Record> record = Record::read(trace_, counts[i].record);
     if (!record || !record->has_function) continue;
     LibraryCall& call = record->call;
     const bool own = call.function == function;
     if (!own && (call.has_failed() || call.is_refused())) {
-      add_failed(call.function, call, tallies[i].calls, result);
+      add_failed(call.function, call, counts[i].calls, result);
       continue;
     }
     if (own) call.function.clear();
-    add(*std::move(record), tallies[i].calls, std::nullopt, i, result);
+    add(*std::move(record), counts[i].calls, std::nullopt, i, result);
   }
   return result;
 }
@@ -226,13 +226,13 @@ std::optional<CallFailure> call_failure(const Detail& detail) {
   return failure;
 }
 
-CallDetails::Calls CallDetails::of(std::span<const ActivityTally> tallies) const {
+CallDetails::Calls CallDetails::of(std::span<const ActivityCount> counts) const {
   Calls result;
-  for (std::size_t i = 0; i < tallies.size(); ++i) {
-    const ActivityTally& tally = tallies[i];
-    if (std::optional<Record> record = Record::read(trace_, tally.record))
-      add(*std::move(record), tally.times,
-          Duration{tally.total_time, tally.shortest_time, tally.longest_time}, i, result);
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const ActivityCount& counted = counts[i];
+    if (std::optional<Record> record = Record::read(trace_, counted.record))
+      add(*std::move(record), counted.times,
+          Duration{counted.total_time, counted.shortest_time, counted.longest_time}, i, result);
   }
   return result;
 }
@@ -250,7 +250,7 @@ void CallDetails::add_failed(const std::string& function, LibraryCall call, std:
 }
 
 void CallDetails::add(Record record, std::uint64_t calls, const std::optional<Duration>& duration,
-                      std::size_t tally, Calls& result) {
+                      std::size_t counted, Calls& result) {
   result.reads_device = result.reads_device || record.reads_device;
   if (record.kernel.empty()) {
     record.call.calls = calls;
@@ -261,7 +261,7 @@ void CallDetails::add(Record record, std::uint64_t calls, const std::optional<Du
   const auto [place, added] = result.kernel_places.emplace(record.kernel, result.kernels.size());
   if (added)
     result.kernels.push_back(
-        {.symbol = record.kernel, .calls = 0, .launches = {}, .duration = {}, .first = tally});
+        {.symbol = record.kernel, .calls = 0, .launches = {}, .duration = {}, .first = counted});
   Kernel& kernel = result.kernels[place->second];
   kernel.calls += calls;
   record.launch.calls = calls;

@@ -24,7 +24,7 @@ class CallDetails {
     std::uint64_t calls = 0;  ///< Number of launches.
     std::vector<Launch> launches;
     std::optional<Duration> duration;  ///< Of all launches, for recorded device activity.
-    std::size_t first = 0;             ///< Index of the first tally with this kernel.
+    std::size_t first = 0;             ///< Index of the first count with this kernel.
   };
 
   /// A failed function that has no entry of its own in the trace.
@@ -49,19 +49,19 @@ class CallDetails {
   explicit CallDetails(const Trace& trace);
 
   /// Returns true if one of these calls failed.
-  bool any_failed(std::span<const OpTally> tallies) const;
+  bool any_failed(std::span<const OpCallCount> counts) const;
 
   /// Decodes the records of calls of the function `function`.
-  Calls of(std::string_view function, std::span<const OpTally> tallies) const;
+  Calls of(std::string_view function, std::span<const OpCallCount> counts) const;
 
   /// Decodes device activity: kernels become launches, copies and fills become calls.
-  Calls of(std::span<const ActivityTally> tallies) const;
+  Calls of(std::span<const ActivityCount> counts) const;
 
  private:
   struct Record;  // A record, read.
 
   static void add(Record record, std::uint64_t calls, const std::optional<Duration>& duration,
-                  std::size_t tally, Calls& result);
+                  std::size_t counted, Calls& result);
   static void add_failed(const std::string& function, LibraryCall call, std::uint64_t calls,
                          Calls& result);
 

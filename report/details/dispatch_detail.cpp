@@ -392,7 +392,7 @@ struct DispatchDetails::State {
 
   DispatchDetail call_of(const Step& step, std::vector<Origin>& origins);
   DispatchDetail redispatch_of(const Step& step);
-  std::optional<std::uint64_t> key_set_of(const Step& step, const ArgumentTally& tally);
+  std::optional<std::uint64_t> key_set_of(const Step& step, const ArgumentCount& counted);
   bool returns_in_memory(std::string_view schema, bool& known) const;
   const std::string& schema_of(std::string_view op);
 
@@ -418,17 +418,17 @@ DispatchDetail DispatchDetails::State::call_of(const Step& step, std::vector<Ori
   std::vector<Variant> variants;
   std::map<std::uint32_t, std::uint64_t> calls_by_results;
   std::uint64_t repeated_calls = 0;
-  for (const OpTally& tally : step.ops) {
-    const CallRecord* const found = call(tally.record);
+  for (const OpCallCount& counted : step.ops) {
+    const CallRecord* const found = call(counted.record);
     if (found == nullptr || (!step.op.empty() && found->op != step.op)) continue;
-    if (repeats(tally.results)) repeated_calls += tally.calls;
-    if (tally.results != 0) calls_by_results[tally.results] += tally.calls;
-    const auto same = std::ranges::find(variants, tally.record, &Variant::record);
+    if (repeats(counted.results)) repeated_calls += counted.calls;
+    if (counted.results != 0) calls_by_results[counted.results] += counted.calls;
+    const auto same = std::ranges::find(variants, counted.record, &Variant::record);
     if (same == variants.end()) {
-      variants.push_back({tally.record, tally.results, tally.calls});
+      variants.push_back({counted.record, counted.results, counted.calls});
     } else {
-      same->calls += tally.calls;
-      if (same->results == 0) same->results = tally.results;
+      same->calls += counted.calls;
+      if (same->results == 0) same->results = counted.results;
     }
   }
   if (variants.empty()) return {};
@@ -498,16 +498,16 @@ bool DispatchDetails::State::returns_in_memory(std::string_view schema, bool& kn
 }
 
 std::optional<std::uint64_t> DispatchDetails::State::key_set_of(const Step& step,
-                                                                const ArgumentTally& tally) {
+                                                                const ArgumentCount& counted) {
   // A merged trace has the set alone, as the first one.
-  const bool only_second = step.boxed && tally.second != 0;
-  const bool first = !only_second && names.plausible(tally.first);
-  const bool second = names.plausible(tally.second);
+  const bool only_second = step.boxed && counted.second != 0;
+  const bool first = !only_second && names.plausible(counted.first);
+  const bool second = names.plausible(counted.second);
   if (!first && !second) return std::nullopt;
-  if (first != second) return first ? tally.first : tally.second;
+  if (first != second) return first ? counted.first : counted.second;
   bool known = false;
   const bool in_memory = returns_in_memory(schema_of(step.op), known);
-  return known && in_memory ? tally.second : tally.first;
+  return known && in_memory ? counted.second : counted.first;
 }
 
 DispatchDetail DispatchDetails::State::redispatch_of(const Step& step) {
@@ -515,8 +515,8 @@ DispatchDetail DispatchDetails::State::redispatch_of(const Step& step) {
   detail.step = DispatchStep::redispatch;
   if (!names.known()) return detail;
   std::map<std::uint64_t, std::uint64_t> sets;
-  for (const ArgumentTally& tally : step.arguments)
-    if (const auto set = key_set_of(step, tally)) sets[*set] += tally.calls;
+  for (const ArgumentCount& counted : step.arguments)
+    if (const auto set = key_set_of(step, counted)) sets[*set] += counted.calls;
   if (sets.empty()) return detail;
   const auto most =
       std::ranges::max_element(sets, {}, [](const auto& entry) { return entry.second; });
@@ -576,10 +576,10 @@ std::string DispatchDetails::op_name(std::uint32_t record) const {
   return call == nullptr ? std::string() : call->op;
 }
 
-std::optional<std::uint64_t> DispatchDetails::only_key_set(const ArgumentTally& tally) const {
-  const bool first = state_->names.plausible(tally.first);
-  if (first == state_->names.plausible(tally.second)) return std::nullopt;
-  return first ? tally.first : tally.second;
+std::optional<std::uint64_t> DispatchDetails::only_key_set(const ArgumentCount& counted) const {
+  const bool first = state_->names.plausible(counted.first);
+  if (first == state_->names.plausible(counted.second)) return std::nullopt;
+  return first ? counted.first : counted.second;
 }
 
 std::string dispatch_note(const DispatchDetail& dispatch) {

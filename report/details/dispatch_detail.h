@@ -24,8 +24,8 @@ class DispatchDetails {
     std::string_view op;  ///< `aten::add.Tensor`; may be empty for a call that has op records.
     bool redispatch = false;
     bool boxed = false;  ///< A method of the op's handle, which is then the first argument.
-    std::span<const OpTally> ops;              ///< TracePath::ops; only for a call.
-    std::span<const ArgumentTally> arguments;  ///< TracePath::arguments; only for a redispatch.
+    std::span<const OpCallCount> ops;          ///< TracePath::ops; only for a call.
+    std::span<const ArgumentCount> arguments;  ///< TracePath::arguments; only for a redispatch.
     std::uint64_t ops_left_out = 0;            ///< TracePath::ops_left_out.
     /// A kernel was seen to be called unboxed. For kernels that take a SymInt, dispatch tables
     /// don't contain this information.
@@ -57,7 +57,7 @@ class DispatchDetails {
 
   /// Returns the DispatchKeySet among the first two arguments of a redispatch, if only one of them
   /// can be one.
-  std::optional<std::uint64_t> only_key_set(const ArgumentTally& tally) const;
+  std::optional<std::uint64_t> only_key_set(const ArgumentCount& counted) const;
 
  private:
   struct State;

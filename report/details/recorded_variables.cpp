@@ -14,14 +14,14 @@
 namespace optrace {
 
 std::vector<RecordedVariable> recorded_variables(const Trace& trace,
-                                                 std::span<const OpTally> tallies) {
+                                                 std::span<const OpCallCount> counts) {
   std::map<std::string, std::map<std::string, std::uint64_t>> calls;  // By name and value.
-  for (const OpTally& tally : tallies) {
-    if (tally.record >= trace.op_records.size()) continue;
-    const nlohmann::json record = read_json(trace.op_records[tally.record]);
+  for (const OpCallCount& counted : counts) {
+    if (counted.record >= trace.op_records.size()) continue;
+    const nlohmann::json record = read_json(trace.op_records[counted.record]);
     if (text_at(record, "kind") != "variables") continue;
     for (const auto& [name, value] : object_at(record, "variables").items())
-      if (value.is_string()) calls[name][value.get<std::string>()] += tally.calls;
+      if (value.is_string()) calls[name][value.get<std::string>()] += counted.calls;
   }
   std::vector<RecordedVariable> variables;
   for (const auto& [name, values] : calls) {

@@ -12,7 +12,7 @@ namespace optrace {
 /// Returns the local variables of a Python function whose text was recorded when its calls ended.
 /// The records are untrusted; anything else than such a record is skipped.
 std::vector<RecordedVariable> recorded_variables(const Trace& trace,
-                                                 std::span<const OpTally> tallies);
+                                                 std::span<const OpCallCount> counts);
 
 /// Returns the variables in one line, `why_not_fast_path: 'training is enabled'`, each value with
 /// its number of calls if there are several. Empty if there are none.

@@ -21,18 +21,18 @@ decltype(CountedResult::value) value_of(const ResultType& type, const ReturnedVa
 }  // namespace
 
 std::optional<ReturnedValues> returned_values(const ResultType& type,
-                                              std::span<const ReturnTally> tallies,
+                                              std::span<const ReturnCount> counts,
                                               std::uint64_t left_out) {
   ReturnedValues returned{.type = type.name, .values = {}, .calls_left_out = left_out};
-  for (const ReturnTally& tally : tallies) {
-    auto read = read_result(type, tally.value);
+  for (const ReturnCount& counted : counts) {
+    auto read = read_result(type, counted.value);
     if (!read) continue;
     const auto value = value_of(type, *read);
     const auto known = std::ranges::find(returned.values, value, &CountedResult::value);
     if (known != returned.values.end())
-      known->calls += tally.calls;
+      known->calls += counted.calls;
     else
-      returned.values.push_back({value, std::move(read->name), tally.calls});
+      returned.values.push_back({value, std::move(read->name), counted.calls});
   }
   if (returned.values.empty()) return std::nullopt;
   std::ranges::stable_sort(returned.values, std::ranges::greater(), &CountedResult::calls);

@@ -14,7 +14,7 @@ namespace optrace {
 
 /// Returns the values that the calls of a function returned. Nothing if no value can be read.
 std::optional<ReturnedValues> returned_values(const ResultType& type,
-                                              std::span<const ReturnTally> tallies,
+                                              std::span<const ReturnCount> counts,
                                               std::uint64_t left_out);
 
 /// Returns returned values as text: `→ true`, `→ ConvBackend::Mkldnn`, `→ false ×3, true ×1`.

@@ -118,8 +118,9 @@ void MergedContents::take_records(const std::vector<TracePath>& paths, std::stri
   for (const TracePath& path : paths) {
     if ((path.kind == PathKind::op || path.kind == PathKind::node) && path.what != kNone)
       is_used[path.what] = 1;
-    for (const OpTally& tally : path.ops) is_used[tally.record] = is_used[tally.results] = 1;
-    for (const ActivityTally& tally : path.activities) is_used[tally.record] = 1;
+    for (const OpCallCount& counted : path.ops)
+      is_used[counted.record] = is_used[counted.results] = 1;
+    for (const ActivityCount& counted : path.activities) is_used[counted.record] = 1;
   }
   std::vector<std::uint32_t> order;
   places_of(

@@ -11,30 +11,31 @@
 namespace optrace {
 namespace {
 
-/// Adds a tally to those of a path. Of too many, the first ones in the order of `before` are kept,
+/// Adds a count to those of a path. Of too many, the first ones in the order of `before` are kept,
 /// which makes the result independent of the order of addition. `expected` is the place of the
 /// equal one, probably. Returns the calls that are not kept.
-template <typename Tally, typename IsSame, typename Add, typename Before>
-std::optional<Tally> add_tally(std::vector<Tally>& tallies, std::size_t expected,
-                               const Tally& tally, std::size_t most, const IsSame& is_same_tally,
-                               const Add& add, const Before& before) {
-  if (expected < tallies.size() && is_same_tally(tallies[expected], tally)) {
-    add(tallies[expected], tally);
+template <typename Counted, typename IsSame, typename Add, typename Before>
+std::optional<Counted> add_counted(std::vector<Counted>& counts, std::size_t expected,
+                                   const Counted& counted, std::size_t most,
+                                   const IsSame& is_same_counted, const Add& add,
+                                   const Before& before) {
+  if (expected < counts.size() && is_same_counted(counts[expected], counted)) {
+    add(counts[expected], counted);
     return std::nullopt;
   }
-  const auto known =
-      std::ranges::find_if(tallies, [&](const Tally& one) { return is_same_tally(one, tally); });
-  if (known != tallies.end()) {
-    add(*known, tally);
+  const auto known = std::ranges::find_if(
+      counts, [&](const Counted& one) { return is_same_counted(one, counted); });
+  if (known != counts.end()) {
+    add(*known, counted);
     return std::nullopt;
   }
-  if (tallies.size() < most) {
-    tallies.push_back(tally);
+  if (counts.size() < most) {
+    counts.push_back(counted);
     return std::nullopt;
   }
-  const auto last = std::ranges::max_element(tallies, before);
-  if (!before(tally, *last)) return tally;
-  return std::exchange(*last, tally);
+  const auto last = std::ranges::max_element(counts, before);
+  if (!before(counted, *last)) return counted;
+  return std::exchange(*last, counted);
 }
 
 void add_time(std::uint64_t& shortest, std::uint64_t& longest, std::uint64_t more_shortest,
@@ -44,20 +45,20 @@ void add_time(std::uint64_t& shortest, std::uint64_t& longest, std::uint64_t mor
   longest = std::max(longest, more_longest);
 }
 
-template <typename Tally>
-void add_calls(Tally& known, const Tally& more) {
+template <typename Counted>
+void add_calls(Counted& known, const Counted& more) {
   known.calls += more.calls;
 }
-bool is_same_op(const OpTally& left, const OpTally& right) {
+bool is_same_op(const OpCallCount& left, const OpCallCount& right) {
   return left.record == right.record && left.results == right.results;
 }
-bool is_same_argument(const ArgumentTally& left, const ArgumentTally& right) {
+bool is_same_argument(const ArgumentCount& left, const ArgumentCount& right) {
   return left.first == right.first && left.second == right.second;
 }
-bool before_argument(const ArgumentTally& left, const ArgumentTally& right) {
+bool before_argument(const ArgumentCount& left, const ArgumentCount& right) {
   return std::tie(left.first, left.second) < std::tie(right.first, right.second);
 }
-bool before(const OpTally& left, const OpTally& right, const MergedContents& contents) {
+bool before(const OpCallCount& left, const OpCallCount& right, const MergedContents& contents) {
   if (left.record != right.record)
     return contents.record_text(left.record) < contents.record_text(right.record);
   return contents.record_text(left.results) < contents.record_text(right.results);
@@ -74,44 +75,46 @@ void add_counts(const Trace& trace, const TracePath& path, const DispatchDetails
   sum.activities_left_out += path.activities_left_out;
   sum.returned_left_out += path.returned_left_out;
   for (std::size_t i = 0; i < path.returned.size(); ++i) {
-    const auto left_out = add_tally(
-        sum.returned, i, path.returned[i], kMaxTallies,
-        [](const ReturnTally& left, const ReturnTally& right) { return left.value == right.value; },
-        add_calls<ReturnTally>,
-        [](const ReturnTally& left, const ReturnTally& right) { return left.value < right.value; });
+    const auto left_out = add_counted(
+        sum.returned, i, path.returned[i], kMaxCounts,
+        [](const ReturnCount& left, const ReturnCount& right) { return left.value == right.value; },
+        add_calls<ReturnCount>,
+        [](const ReturnCount& left, const ReturnCount& right) { return left.value < right.value; });
     if (left_out) sum.returned_left_out += left_out->calls;
   }
   for (std::size_t i = 0; i < path.ops.size(); ++i) {
-    const auto left_out = add_tally(
-        sum.ops, i,
-        OpTally{contents.record_of(trace, path.ops[i].record),
-                contents.record_of(trace, path.ops[i].results), path.ops[i].calls},
-        kMaxTallies, is_same_op, add_calls<OpTally>,
-        [&](const OpTally& left, const OpTally& right) { return before(left, right, contents); });
+    const auto left_out =
+        add_counted(sum.ops, i,
+                    OpCallCount{contents.record_of(trace, path.ops[i].record),
+                                contents.record_of(trace, path.ops[i].results), path.ops[i].calls},
+                    kMaxCounts, is_same_op, add_calls<OpCallCount>,
+                    [&](const OpCallCount& left, const OpCallCount& right) {
+                      return before(left, right, contents);
+                    });
     if (left_out) sum.ops_left_out += left_out->calls;
   }
   for (std::size_t i = 0; i < path.arguments.size(); ++i) {
-    ArgumentTally tally = path.arguments[i];
+    ArgumentCount counted = path.arguments[i];
     // The other argument is often a pointer, which differs from process to process.
-    if (const auto set = details.only_key_set(tally)) tally = {*set, 0, tally.calls};
-    add_tally(sum.arguments, i, tally, kMaxTallies, is_same_argument, add_calls<ArgumentTally>,
-              before_argument);
+    if (const auto set = details.only_key_set(counted)) counted = {*set, 0, counted.calls};
+    add_counted(sum.arguments, i, counted, kMaxCounts, is_same_argument, add_calls<ArgumentCount>,
+                before_argument);
   }
   for (std::size_t i = 0; i < path.activities.size(); ++i) {
-    ActivityTally tally = path.activities[i];
-    tally.record = contents.record_of(trace, tally.record);
-    const auto left_out = add_tally(
-        sum.activities, i, tally, kMaxActivities,
-        [](const ActivityTally& left, const ActivityTally& right) {
+    ActivityCount counted = path.activities[i];
+    counted.record = contents.record_of(trace, counted.record);
+    const auto left_out = add_counted(
+        sum.activities, i, counted, kMaxActivities,
+        [](const ActivityCount& left, const ActivityCount& right) {
           return left.record == right.record;
         },
-        [](ActivityTally& known, const ActivityTally& more) {
+        [](ActivityCount& known, const ActivityCount& more) {
           known.times += more.times;
           known.total_time += more.total_time;
           known.shortest_time = std::min(known.shortest_time, more.shortest_time);
           known.longest_time = std::max(known.longest_time, more.longest_time);
         },
-        [&](const ActivityTally& left, const ActivityTally& right) {
+        [&](const ActivityCount& left, const ActivityCount& right) {
           return contents.record_text(left.record) < contents.record_text(right.record);
         });
     if (left_out) sum.activities_left_out += left_out->times;

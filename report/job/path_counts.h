@@ -6,7 +6,7 @@
 
 namespace optrace {
 
-/// Adds the times and tallies of a path of `trace`, the one that `contents` got last, to those of
+/// Adds the times and counts of a path of `trace`, the one that `contents` got last, to those of
 /// the merged path.
 void add_counts(const Trace& trace, const TracePath& path, const DispatchDetails& details,
                 MergedContents& contents, TracePath& sum);

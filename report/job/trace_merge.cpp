@@ -413,7 +413,7 @@ class TraceMerge::State {
       path.call_offset = key.call_offset;
       path.caused_by = at_or_none(places, key.caused_by);
       path.thread = threads.at(thread_of(origins_[number]));
-      take_tallies(path);
+      take_counts(path);
       const std::uint32_t pattern =
           explicit_pattern(origins_[number].pattern, path.calls, 0, origins_[number].participants);
       taken_.pattern_of.push_back(taken_pattern(pattern, process_places));
@@ -429,25 +429,25 @@ class TraceMerge::State {
                                          : contents_.function(path.what);
   }
 
-  /// Orders the tallies of a path: the most frequent ones first, equally frequent ones by content.
-  void take_tallies(TracePath& path) const {
-    for (OpTally& tally : path.ops) {
-      tally.record = contents_.taken_record(tally.record);
-      tally.results = contents_.taken_record(tally.results);
+  /// Orders the counts of a path: the most frequent ones first, equally frequent ones by content.
+  void take_counts(TracePath& path) const {
+    for (OpCallCount& counted : path.ops) {
+      counted.record = contents_.taken_record(counted.record);
+      counted.results = contents_.taken_record(counted.results);
     }
-    std::ranges::sort(path.ops, {}, [](const OpTally& tally) {
-      return std::tuple(~tally.calls, tally.record, tally.results);
+    std::ranges::sort(path.ops, {}, [](const OpCallCount& counted) {
+      return std::tuple(~counted.calls, counted.record, counted.results);
     });
-    std::ranges::sort(path.arguments, {}, [](const ArgumentTally& tally) {
-      return std::tuple(~tally.calls, tally.first, tally.second);
+    std::ranges::sort(path.arguments, {}, [](const ArgumentCount& counted) {
+      return std::tuple(~counted.calls, counted.first, counted.second);
     });
-    std::ranges::sort(path.returned, {}, [](const ReturnTally& tally) {
-      return std::pair(~tally.calls, tally.value);
+    std::ranges::sort(path.returned, {}, [](const ReturnCount& counted) {
+      return std::pair(~counted.calls, counted.value);
     });
-    for (ActivityTally& tally : path.activities)
-      tally.record = contents_.taken_record(tally.record);
-    std::ranges::sort(path.activities, {}, [](const ActivityTally& tally) {
-      return std::pair(~tally.times, tally.record);
+    for (ActivityCount& counted : path.activities)
+      counted.record = contents_.taken_record(counted.record);
+    std::ranges::sort(path.activities, {}, [](const ActivityCount& counted) {
+      return std::pair(~counted.times, counted.record);
     });
   }
 

@@ -216,7 +216,7 @@ class FrameBuilder {
       source.line = function.first_line;
       source.url = python_links_.of_python(source.file, source.line);
     }
-    std::vector<OpTally> records;
+    std::vector<OpCallCount> records;
     for_each_traced(path, trace_, [&](const TracePath& one) {
       records.insert(records.end(), one.ops.begin(), one.ops.end());
     });
@@ -350,13 +350,13 @@ class FrameBuilder {
 
   // Adds what the calls of all of the trace's paths that this path stands for have returned.
   void add_returned(const ReportPath& path, const ResultType& type, Shared<Detail>& detail) const {
-    std::vector<ReturnTally> tallies;
+    std::vector<ReturnCount> counts;
     std::uint64_t left_out = 0;
     for_each_traced(path, trace_, [&](const TracePath& one) {
-      tallies.insert(tallies.end(), one.returned.begin(), one.returned.end());
+      counts.insert(counts.end(), one.returned.begin(), one.returned.end());
       left_out += one.returned_left_out;
     });
-    if (std::optional<ReturnedValues> returned = returned_values(type, tallies, left_out))
+    if (std::optional<ReturnedValues> returned = returned_values(type, counts, left_out))
       detail.edit().returned = std::move(returned);
   }
 
@@ -381,8 +381,8 @@ class FrameBuilder {
   // Describes the dispatcher's choice, using all of the trace's paths that this path stands for.
   Shared<Detail> step_detail(const ReportPath& path, const DispatcherStep& step,
                              const std::optional<std::string>& op) {
-    std::vector<OpTally> ops;
-    std::vector<ArgumentTally> arguments;
+    std::vector<OpCallCount> ops;
+    std::vector<ArgumentCount> arguments;
     std::uint64_t left_out = 0;
     bool unboxed = false;
     for_each_traced(path, trace_, [&](const TracePath& one) {
@@ -396,9 +396,9 @@ class FrameBuilder {
     const bool by_threads = path.threads > 1;
     std::string inputs = fmt::format("{}|{}{}{}{}|{}|", name, step.redispatch, step.op.empty(),
                                      unboxed, by_threads, left_out);
-    for (const OpTally& one : ops)
+    for (const OpCallCount& one : ops)
       fmt::format_to(std::back_inserter(inputs), "{},{},{};", one.record, one.results, one.calls);
-    for (const ArgumentTally& one : arguments)
+    for (const ArgumentCount& one : arguments)
       fmt::format_to(std::back_inserter(inputs), "{},{},{}.", one.first, one.second, one.calls);
     if (const auto known = step_details_.find(inputs); known != step_details_.end())
       return known->second;

@@ -40,22 +40,22 @@ std::string called_function(const LibraryCall& call) {
 
 void LibraryCalls::add_calls(const ReportPath& path, Frame& frame, Detail& detail,
                              std::vector<std::uint32_t>& order) const {
-  std::vector<OpTally> tallies;
-  std::vector<std::uint32_t> of;                          // For each tally, its path in the trace.
-  std::unordered_map<std::uint32_t, std::size_t> places;  // Index in `tallies`, by record.
+  std::vector<OpCallCount> counts;
+  std::vector<std::uint32_t> of;                          // For each count, its path in the trace.
+  std::unordered_map<std::uint32_t, std::size_t> places;  // Index in `counts`, by record.
   for_each_traced_work(path, trace_, [&](const TracePath& one, std::uint32_t traced) {
-    for (const OpTally& tally : one.ops) {
-      const auto [same, added] = places.emplace(tally.record, tallies.size());
+    for (const OpCallCount& counted : one.ops) {
+      const auto [same, added] = places.emplace(counted.record, counts.size());
       if (!added) {
-        tallies[same->second].calls += tally.calls;
+        counts[same->second].calls += counted.calls;
         continue;
       }
-      tallies.push_back(tally);
+      counts.push_back(counted);
       of.push_back(traced);
     }
   });
-  if (tallies.empty()) return;
-  CallDetails::Calls calls = calls_.of(frame.name, tallies);
+  if (counts.empty()) return;
+  CallDetails::Calls calls = calls_.of(frame.name, counts);
   detail.calls = std::move(calls.calls);
   detail.reads_device_memory = calls.reads_device;
   add_kernel_frames(std::move(calls.kernels), of, frame, order);
@@ -67,16 +67,16 @@ void LibraryCalls::add_calls(const ReportPath& path, Frame& frame, Detail& detai
 
 void LibraryCalls::add_work(const ReportPath& path, Frame& frame,
                             std::vector<std::uint32_t>& order) const {
-  std::vector<ActivityTally> tallies;
+  std::vector<ActivityCount> counts;
   std::vector<std::uint32_t> of;
   std::uint64_t left_out = 0;
   for_each_traced_work(path, trace_, [&](const TracePath& one, std::uint32_t traced) {
-    tallies.insert(tallies.end(), one.activities.begin(), one.activities.end());
-    of.resize(tallies.size(), traced);
+    counts.insert(counts.end(), one.activities.begin(), one.activities.end());
+    of.resize(counts.size(), traced);
     left_out += one.activities_left_out;
   });
-  if (tallies.empty()) return;
-  CallDetails::Calls work = calls_.of(tallies);
+  if (counts.empty()) return;
+  CallDetails::Calls work = calls_.of(counts);
   if (!work.calls.empty() || left_out != 0) {
     Detail& detail = frame.detail.edit();
     std::ranges::move(work.calls, std::back_inserter(detail.calls));
@@ -85,7 +85,7 @@ void LibraryCalls::add_work(const ReportPath& path, Frame& frame,
   add_kernel_frames(std::move(work.kernels), of, frame, order);
 }
 
-// `of` has the path in the trace for each tally.
+// `of` has the path in the trace for each count.
 void LibraryCalls::add_kernel_frames(std::vector<CallDetails::Kernel> kernels,
                                      const std::vector<std::uint32_t>& of, Frame& frame,
                                      std::vector<std::uint32_t>& order) const {

@@ -166,26 +166,26 @@ void CountedPaths::count_thread(std::uint32_t path, std::uint32_t thread) {
   usage.last_thread = thread;
 }
 
-CountedPaths::Tallies& CountedPaths::tallies_of(std::uint32_t path) {
-  std::uint32_t& place = usages_[path].tallies;
+CountedPaths::Counts& CountedPaths::counts_of(std::uint32_t path) {
+  std::uint32_t& place = usages_[path].counts;
   if (place == kNone) {
-    place = static_cast<std::uint32_t>(tallies_.size());
-    tallies_.emplace_back();
+    place = static_cast<std::uint32_t>(counts_.size());
+    counts_.emplace_back();
   }
-  return tallies_[place];
+  return counts_[place];
 }
 
 void CountedPaths::count_record(std::uint32_t path, std::uint32_t record, std::uint32_t results) {
   // Calls that are counted without a function don't belong to one op.
   if (path == kNone || paths_[path].kind() == PathKind::merged) return;
-  Tallies& of = tallies_of(path);
-  for (OpTally& known : of.ops) {
+  Counts& of = counts_of(path);
+  for (OpCallCount& known : of.ops) {
     if (known.record == record && known.results == results) {
       ++known.calls;
       return;
     }
   }
-  if (of.ops.size() < kMaxTallies)
+  if (of.ops.size() < kMaxCounts)
     of.ops.push_back({record, results, 1});
   else
     ++of.ops_left_out;
@@ -193,34 +193,34 @@ void CountedPaths::count_record(std::uint32_t path, std::uint32_t record, std::u
 
 void CountedPaths::count_arguments(std::uint32_t path, std::uint64_t first, std::uint64_t second) {
   if (paths_[path].kind() == PathKind::merged) return;
-  Tallies& of = tallies_of(path);
-  for (ArgumentTally& known : of.arguments) {
+  Counts& of = counts_of(path);
+  for (ArgumentCount& known : of.arguments) {
     // A hidden pointer to the result differs from call to call; the key set does not.
     if (known.second == second || known.first == first) {
       ++known.calls;
       return;
     }
   }
-  if (of.arguments.size() < kMaxTallies) of.arguments.push_back({first, second, 1});
+  if (of.arguments.size() < kMaxCounts) of.arguments.push_back({first, second, 1});
 }
 
 void CountedPaths::count_returned(std::uint32_t path, std::uint64_t value) {
   if (paths_[path].kind() == PathKind::merged) return;
-  Tallies& of = tallies_of(path);
-  for (ReturnTally& known : of.returned) {
+  Counts& of = counts_of(path);
+  for (ReturnCount& known : of.returned) {
     if (known.value == value) {
       ++known.calls;
       return;
     }
   }
-  if (of.returned.size() < kMaxTallies)
+  if (of.returned.size() < kMaxCounts)
     of.returned.push_back({value, 1});
   else
     ++of.returned_left_out;
 }
 
 void CountedPaths::count_activity(std::uint32_t path, std::uint32_t record, std::uint64_t took) {
-  Tallies& of = tallies_of(path);
+  Counts& of = counts_of(path);
   const auto [place, is_new] =
       activity_places_.try_emplace(std::uint64_t{path} << 32 | record, of.activities.size());
   if (is_new && of.activities.size() == kMaxActivities) {
@@ -229,11 +229,11 @@ void CountedPaths::count_activity(std::uint32_t path, std::uint32_t record, std:
     return;
   }
   if (is_new) of.activities.push_back({record, 0, 0, took, took});
-  ActivityTally& tally = of.activities[place->second];
-  ++tally.times;
-  tally.total_time += took;
-  tally.shortest_time = std::min(tally.shortest_time, took);
-  tally.longest_time = std::max(tally.longest_time, took);
+  ActivityCount& counted = of.activities[place->second];
+  ++counted.times;
+  counted.total_time += took;
+  counted.shortest_time = std::min(counted.shortest_time, took);
+  counted.longest_time = std::max(counted.longest_time, took);
 }
 
 // Marks the counted paths and those that lead to them. Sums the calls in "..." frames.
@@ -272,8 +272,8 @@ TracePath CountedPaths::trace_path(std::uint32_t path, bool is_merged) {
     made.shortest_time = counted.shortest_time;
     made.longest_time = counted.longest_time;
   }
-  if (counted.tallies == kNone) return made;
-  Tallies& of = tallies_[counted.tallies];
+  if (counted.counts == kNone) return made;
+  Counts& of = counts_[counted.counts];
   made.ops = std::move(of.ops);
   made.arguments = std::move(of.arguments);
   made.ops_left_out = of.ops_left_out;

@@ -45,13 +45,13 @@ struct alignas(64) PathUsage {
   std::uint64_t total_time = 0, shortest_time = 0, longest_time = 0;
   std::uint32_t first_thread = kNone, last_thread = kNone;
   std::uint32_t thread_count = 1;
-  std::uint32_t root = kNone;     ///< The outermost path above it, or itself.
-  std::uint32_t depth = 0;        ///< Number of paths above it.
-  std::uint32_t tallies = kNone;  ///< Index into the lists that few paths have.
-  bool chosen = false;            ///< Selected, or inside a selected call.
-  bool chosen_op = false;         ///< An outermost selected op call.
-  bool in_op = false;             ///< A selected op call, or inside one.
-  bool in_module = false;         ///< Inside the selected module.
+  std::uint32_t root = kNone;    ///< The outermost path above it, or itself.
+  std::uint32_t depth = 0;       ///< Number of paths above it.
+  std::uint32_t counts = kNone;  ///< Index into the lists that few paths have.
+  bool chosen = false;           ///< Selected, or inside a selected call.
+  bool chosen_op = false;        ///< An outermost selected op call.
+  bool in_op = false;            ///< A selected op call, or inside one.
+  bool in_module = false;        ///< Inside the selected module.
   /// Its function is the body of the parallel region that its parent opens.
   bool opens = false;
 
@@ -108,13 +108,13 @@ class CountedPaths {
 
  private:
   // Data that few paths have.
-  struct Tallies {
-    std::vector<OpTally> ops{};
-    std::vector<ArgumentTally> arguments{};
+  struct Counts {
+    std::vector<OpCallCount> ops{};
+    std::vector<ArgumentCount> arguments{};
     std::uint64_t ops_left_out = 0;
-    std::vector<ActivityTally> activities{};
+    std::vector<ActivityCount> activities{};
     std::uint64_t activities_left_out = 0;
-    std::vector<ReturnTally> returned{};
+    std::vector<ReturnCount> returned{};
     std::uint64_t returned_left_out = 0;
   };
 
@@ -127,7 +127,7 @@ class CountedPaths {
   PathUsage choose(const CountedPathKey& path) const;
   bool is_body_of_region(const CountedPathKey& path) const;
   void count_thread(std::uint32_t path, std::uint32_t thread);
-  Tallies& tallies_of(std::uint32_t path);
+  Counts& counts_of(std::uint32_t path);
   std::vector<std::uint8_t> find_kept();
   TracePath trace_path(std::uint32_t path, bool is_merged);
 
@@ -136,7 +136,7 @@ class CountedPaths {
   const std::shared_ptr<MemoryBudget> budget_;
   ChunkedVector<CountedPathKey> paths_;
   ChunkedVector<PathUsage> usages_;   // Parallel to `paths_`.
-  std::deque<Tallies> tallies_;       // For some paths.
+  std::deque<Counts> counts_;         // For some paths.
   std::vector<std::uint32_t> slots_;  // Paths by key: open addressing, half full at most.
   // path << 32 | thread, for paths of several threads.
   std::unordered_set<std::uint64_t> shared_;

@@ -52,8 +52,9 @@ std::uint64_t named_bytes(const Trace& trace) {
              : path.kind == PathKind::node || path.kind == PathKind::op ? record(path.what)
                                                                         : native(path.what);
     bytes += python(path.builtin);
-    for (const OpTally& tally : path.ops) bytes += record(tally.record) + record(tally.results);
-    for (const ActivityTally& tally : path.activities) bytes += record(tally.record);
+    for (const OpCallCount& counted : path.ops)
+      bytes += record(counted.record) + record(counted.results);
+    for (const ActivityCount& counted : path.activities) bytes += record(counted.record);
   }
   return bytes;
 }

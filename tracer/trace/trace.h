@@ -93,7 +93,7 @@ enum class EventKind : std::uint8_t {
   caller = 15,
   /// A call has returned a value, whose low half is `what` and whose high half is `line`.
   /// `stack_pointer` is the address of the function's return slot, `return_address` as linked.
-  /// Never in a trace: the values are counted for each path (ReturnTally).
+  /// Never in a trace: the values are counted for each path (ReturnCount).
   returned = 16,
 };
 
@@ -139,38 +139,38 @@ enum class PathKind : std::uint8_t {
 };
 
 /// The number of calls of a path with the same op call and the same results.
-struct OpTally {
+struct OpCallCount {
   std::uint32_t record = 0;   ///< Index into op_records; 0 if there was no room for the record.
   std::uint32_t results = 0;  ///< Likewise, for the op's results; 0 if not recorded.
   std::uint64_t calls = 0;
-  bool operator==(const OpTally&) const = default;
+  bool operator==(const OpCallCount&) const = default;
 };
 
 /// The number of calls of a path with these first two integer arguments. The DispatchKeySet of a
 /// redispatch is the first one, or the second one if the first is the address of the result.
-struct ArgumentTally {
+struct ArgumentCount {
   std::uint64_t first = 0;
   std::uint64_t second = 0;
   std::uint64_t calls = 0;
-  bool operator==(const ArgumentTally&) const = default;
+  bool operator==(const ArgumentCount&) const = default;
 };
 
 /// The number of calls of a path that returned a value. Calls whose value was not recorded are
 /// counted nowhere.
-struct ReturnTally {
+struct ReturnCount {
   /// The low bytes of rax, as many as the function's result has.
   std::uint64_t value = 0;
   std::uint64_t calls = 0;
-  bool operator==(const ReturnTally&) const = default;
+  bool operator==(const ReturnCount&) const = default;
 };
 
 /// The number of times that the device did one kind of work (a kernel with its grid, a copy) for
 /// calls of a path, with the total, shortest and longest duration in nanoseconds.
-struct ActivityTally {
+struct ActivityCount {
   std::uint32_t record = 0;  ///< Index into op_records; 0 if there was no room for the record.
   std::uint64_t times = 0;
   std::uint64_t total_time = 0, shortest_time = 0, longest_time = 0;
-  bool operator==(const ActivityTally&) const = default;
+  bool operator==(const ActivityCount&) const = default;
 };
 
 /// A call path: all calls of the same thing from the same parent, with counts.
@@ -196,17 +196,17 @@ struct TracePath {
   /// they last until the next recorded event outside of them, which is an upper bound.
   std::uint64_t total_time = 0, shortest_time = 0, longest_time = 0;
   /// Op records of dispatcher steps; for calls of libraries, records of the requests, without
-  /// results. At most kMaxTallies, ordered by first call.
-  std::vector<OpTally> ops{};
-  /// First arguments of redispatches. At most kMaxTallies, ordered by first call.
-  std::vector<ArgumentTally> arguments{};
-  std::uint64_t ops_left_out = 0;           ///< Calls with op records beyond kMaxTallies.
-  std::vector<ActivityTally> activities{};  ///< At most kMaxActivities, ordered by first.
+  /// results. At most kMaxCounts, ordered by first call.
+  std::vector<OpCallCount> ops{};
+  /// First arguments of redispatches. At most kMaxCounts, ordered by first call.
+  std::vector<ArgumentCount> arguments{};
+  std::uint64_t ops_left_out = 0;           ///< Calls with op records beyond kMaxCounts.
+  std::vector<ActivityCount> activities{};  ///< At most kMaxActivities, ordered by first.
   std::uint64_t activities_left_out = 0;    ///< Activities beyond kMaxActivities.
-  std::vector<ReturnTally> returned{};      ///< At most kMaxTallies, ordered by first.
-  std::uint64_t returned_left_out = 0;      ///< Values of calls beyond kMaxTallies.
+  std::vector<ReturnCount> returned{};      ///< At most kMaxCounts, ordered by first.
+  std::uint64_t returned_left_out = 0;      ///< Values of calls beyond kMaxCounts.
 };
-constexpr std::size_t kMaxTallies = 16;
+constexpr std::size_t kMaxCounts = 16;
 constexpr std::size_t kMaxActivities = 1024;  ///< Replaying a CUDA graph takes hundreds.
 
 struct ThreadRecord {

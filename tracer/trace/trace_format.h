@@ -49,9 +49,9 @@ constexpr std::uint64_t kKnownFlags = kProbed | kEntersItself | kJumpsIndirectly
 
 // A path: kind * 2 + tail call, parent index, what index, line, column, end line, end column,
 // builtin index, call offset, thread, threads, caused by index, calls, total, shortest and longest
-// time, count of op tallies (record, results, calls), count of argument tallies (first, second,
-// calls), ops left out, count of activity tallies (record, times, total, shortest and longest
-// time), activities left out, count of return tallies (value, calls), returns left out. An initial
+// time, count of op counts (record, results, calls), count of argument counts (first, second,
+// calls), ops left out, count of activity counts (record, times, total, shortest and longest
+// time), activities left out, count of return counts (value, calls), returns left out. An initial
 // frame: function index, stack pointer, return address. An event: kind, what index, caller index,
 // line, then the stack pointer, the return address and the time as differences from the thread's
 // previous event (0 before the first), each zigzag-coded: (d

@@ -234,33 +234,33 @@ void python_functions(auto& section, auto& trace) {
   }
 }
 
-void tallies(auto& section, auto& path) {
-  section.size(path.ops, 3, kMaxTallies);
-  for (auto& tally : path.ops) {
-    section.number(tally.record);
-    section.number(tally.results);
-    section.number(tally.calls);
+void counts(auto& section, auto& path) {
+  section.size(path.ops, 3, kMaxCounts);
+  for (auto& counted : path.ops) {
+    section.number(counted.record);
+    section.number(counted.results);
+    section.number(counted.calls);
   }
-  section.size(path.arguments, 3, kMaxTallies);
-  for (auto& tally : path.arguments) {
-    section.number(tally.first);
-    section.number(tally.second);
-    section.number(tally.calls);
+  section.size(path.arguments, 3, kMaxCounts);
+  for (auto& counted : path.arguments) {
+    section.number(counted.first);
+    section.number(counted.second);
+    section.number(counted.calls);
   }
   section.number(path.ops_left_out);
   section.size(path.activities, 5, kMaxActivities);
-  for (auto& tally : path.activities) {
-    section.number(tally.record);
-    section.number(tally.times);
-    section.number(tally.total_time);
-    section.number(tally.shortest_time);
-    section.number(tally.longest_time);
+  for (auto& counted : path.activities) {
+    section.number(counted.record);
+    section.number(counted.times);
+    section.number(counted.total_time);
+    section.number(counted.shortest_time);
+    section.number(counted.longest_time);
   }
   section.number(path.activities_left_out);
-  section.size(path.returned, 2, kMaxTallies);
-  for (auto& tally : path.returned) {
-    section.number(tally.value);
-    section.number(tally.calls);
+  section.size(path.returned, 2, kMaxCounts);
+  for (auto& counted : path.returned) {
+    section.number(counted.value);
+    section.number(counted.calls);
   }
   section.number(path.returned_left_out);
 }
@@ -295,7 +295,7 @@ void paths(Section& section, auto& trace) {
     section.number(path.total_time);
     section.number(path.shortest_time);
     section.number(path.longest_time);
-    tallies(section, path);
+    counts(section, path);
   }
 }
 
@@ -416,11 +416,11 @@ void check_paths(const Trace& trace, const std::filesystem::path& path) {
     const auto known = [&](std::uint32_t record) {
       return record == 0 || record < trace.op_records.size();
     };
-    const bool valid = std::ranges::all_of(checked.ops, [&](const OpTally& tally) {
-      return known(tally.record) && known(tally.results);
+    const bool valid = std::ranges::all_of(checked.ops, [&](const OpCallCount& counted) {
+      return known(counted.record) && known(counted.results);
     });
     const bool done = std::ranges::all_of(
-        checked.activities, [&](const ActivityTally& tally) { return known(tally.record); });
+        checked.activities, [&](const ActivityCount& counted) { return known(counted.record); });
     if (!named || !valid || !done || checked.thread >= trace.threads.size())
       refuse_trace(path, "its section 'paths' is corrupt: an index points behind its table");
   }

@@ -111,7 +111,7 @@ TEST_CASE("what is no record of a call is passed over", "[call_detail]") {
   CHECK(call_note(read_detail(R"({"calls": [3]})")).empty());
   const Trace empty;
   const CallDetails none(empty);
-  CHECK(none.of("x", std::vector<OpTally>{{7, 0, 1}}).calls.empty());
+  CHECK(none.of("x", std::vector<OpCallCount>{{7, 0, 1}}).calls.empty());
 }
 
 TEST_CASE("a call that failed is a frame with its error, wherever it was noted", "[call_detail]") {

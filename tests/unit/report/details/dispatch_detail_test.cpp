@@ -113,11 +113,11 @@ std::string note_of(Json detail) {
   return dispatch_note(*read_detail(detail).dispatch);
 }
 
-Json detail_of(const Trace& trace, const std::vector<OpTally>& ops) {
+Json detail_of(const Trace& trace, const std::vector<OpCallCount>& ops) {
   return detail_of(trace, {.op = "aten::add.Tensor", .ops = ops, .arguments = {}});
 }
 
-Json redispatch_of(const Trace& trace, const std::vector<ArgumentTally>& arguments) {
+Json redispatch_of(const Trace& trace, const std::vector<ArgumentCount>& arguments) {
   return detail_of(
       trace, {.op = "aten::add.Tensor", .redispatch = true, .ops = {}, .arguments = arguments});
 }
@@ -160,7 +160,7 @@ TEST_CASE("repeated calls are counted, unless they record a graph") {
       {{"results", {result, Json::array({with_graph})}}, {"repeated", true}},
       {{"results", 5}, {"repeated", true}},
   });
-  const auto repeated = [&](const std::vector<OpTally>& ops) {
+  const auto repeated = [&](const std::vector<OpCallCount>& ops) {
     return detail_of(trace, ops).value("repeated_calls", 0);
   };
   CHECK(repeated({{.record = 1, .results = 2, .calls = 4},
@@ -240,11 +240,11 @@ TEST_CASE("calls of several kinds are variants, and the most frequent one is sho
   results["results"][0]["of"] = "self";
   const Trace trace =
       make_trace({add_record(kPlainTensor, 0, 0), add_record(kCpu | kDense, 0, 0), results});
-  const std::vector<OpTally> tallies{{.record = 1, .results = 0, .calls = 2},
-                                     {.record = 2, .results = 0, .calls = 2},
-                                     {.record = 2, .results = 3, .calls = 5}};
+  const std::vector<OpCallCount> counts{{.record = 1, .results = 0, .calls = 2},
+                                        {.record = 2, .results = 0, .calls = 2},
+                                        {.record = 2, .results = 3, .calls = 5}};
   const Json detail = detail_of(
-      trace, {.op = "aten::add.Tensor", .ops = tallies, .arguments = {}, .ops_left_out = 9});
+      trace, {.op = "aten::add.Tensor", .ops = counts, .arguments = {}, .ops_left_out = 9});
   CHECK(detail["dispatch_key"] == "CPU");
   CHECK(detail["results"][0]["relation"] == "view");
   CHECK(detail["results"][0]["of"] == "self");
@@ -258,12 +258,12 @@ TEST_CASE("calls of several kinds are variants, and the most frequent one is sho
 
 TEST_CASE("which thread came first decides nothing") {
   const Trace trace = make_trace({add_record(kPlainTensor, 0, 0), add_record(kCpu | kDense, 0, 0)});
-  const OpTally one{.record = 1, .results = 0, .calls = 1};
-  const OpTally other{.record = 2, .results = 0, .calls = 1};
-  const auto detail = [&](const std::vector<OpTally>& tallies, bool by_threads) {
+  const OpCallCount one{.record = 1, .results = 0, .calls = 1};
+  const OpCallCount other{.record = 2, .results = 0, .calls = 1};
+  const auto detail = [&](const std::vector<OpCallCount>& counts, bool by_threads) {
     return detail_of(
         trace,
-        {.op = "aten::add.Tensor", .ops = tallies, .arguments = {}, .by_threads = by_threads});
+        {.op = "aten::add.Tensor", .ops = counts, .arguments = {}, .by_threads = by_threads});
   };
   CHECK(detail({one, other}, true) == detail({other, one}, true));
   CHECK(detail({one, other}, false) != detail({other, one}, false));
@@ -271,8 +271,8 @@ TEST_CASE("which thread came first decides nothing") {
 
 TEST_CASE("records of another op are not the frame's") {
   const Trace trace = make_trace({add_record(kPlainTensor, 0, 0)});
-  const std::vector<OpTally> tallies{{.record = 1, .calls = 2}};
-  CHECK(detail_of(trace, {.op = "aten::mul.Tensor", .ops = tallies, .arguments = {}}).is_null());
+  const std::vector<OpCallCount> counts{{.record = 1, .calls = 2}};
+  CHECK(detail_of(trace, {.op = "aten::mul.Tensor", .ops = counts, .arguments = {}}).is_null());
 }
 
 TEST_CASE("a redispatch's key set is the argument that can be one") {
@@ -430,13 +430,13 @@ TEST_CASE("damaged records and tables never give a detail of other types") {
       damage(meta, random);
       trace.meta = trace_meta_of(meta);
     }
-    const std::vector<OpTally> tallies{{.record = 1, .results = 2, .calls = 1},
-                                       {.record = static_cast<std::uint32_t>(random() % 9),
-                                        .results = static_cast<std::uint32_t>(random() % 9),
-                                        .calls = random()}};
-    const std::vector<ArgumentTally> arguments{
+    const std::vector<OpCallCount> counts{{.record = 1, .results = 2, .calls = 1},
+                                          {.record = static_cast<std::uint32_t>(random() % 9),
+                                           .results = static_cast<std::uint32_t>(random() % 9),
+                                           .calls = random()}};
+    const std::vector<ArgumentCount> arguments{
         {.first = random(), .second = random(), .calls = random()}};
-    Json detail = detail_of(trace, tallies);
+    Json detail = detail_of(trace, counts);
     check_detail(detail);
     if (!detail.is_null()) ++details;
     note_of(detail);

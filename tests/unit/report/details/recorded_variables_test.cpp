@@ -11,11 +11,11 @@ using namespace optrace;
 namespace {
 
 Detail detail_of_variables(const std::vector<std::string>& records,
-                           const std::vector<OpTally>& tallies) {
+                           const std::vector<OpCallCount>& counts) {
   Trace trace;
   trace.op_records = records;
   Detail detail;
-  detail.variables = recorded_variables(trace, tallies);
+  detail.variables = recorded_variables(trace, counts);
   return detail;
 }
 

@@ -12,9 +12,9 @@ using namespace optrace;
 
 namespace {
 
-Detail detail_of_returned(const char* type, const std::vector<ReturnTally>& tallies) {
+Detail detail_of_returned(const char* type, const std::vector<ReturnCount>& counts) {
   Detail detail;
-  detail.returned = returned_values(*parse_result_type(type), tallies, 0);
+  detail.returned = returned_values(*parse_result_type(type), counts, 0);
   return detail;
 }
 

@@ -312,11 +312,11 @@ TEST_CASE("ops' records and arguments hang on the step that they are of", "[path
   }
   count_paths(t.trace, {});
   REQUIRE(t.trace.paths.size() == 3);
-  CHECK(t.trace.paths[0].ops == std::vector<OpTally>{{1, 2, 20}});
+  CHECK(t.trace.paths[0].ops == std::vector<OpCallCount>{{1, 2, 20}});
   CHECK(t.trace.paths[1].arguments.size() == 1);
   CHECK(t.trace.paths[1].arguments[0].calls == 20);
   CHECK(t.trace.paths[1].arguments[0].second == 0x8001);
-  CHECK(t.trace.paths[2].ops == std::vector<OpTally>{{3, 0, 20}});
+  CHECK(t.trace.paths[2].ops == std::vector<OpCallCount>{{3, 0, 20}});
 }
 
 namespace {
@@ -362,7 +362,7 @@ TEST_CASE("ops that are called boxed are told apart, whatever their caller", "[p
   CHECK(leaves(t.trace) == Leaves{call + "callbacks x8", call + "op 1 > sigmoid x4",
                                   call + "op 2 > mm x4", call + "mm x4"});
   for (const TracePath& path : t.trace.paths)
-    if (path.kind == PathKind::op) CHECK(path.ops == std::vector<OpTally>{{path.what, 0, 4}});
+    if (path.kind == PathKind::op) CHECK(path.ops == std::vector<OpCallCount>{{path.what, 0, 4}});
 }
 
 TEST_CASE("an op without a step of its own is a frame where its record is made, until it ends",
@@ -396,9 +396,9 @@ TEST_CASE("an op without a step of its own is a frame where its record is made, 
                         "after x1"});
   for (const TracePath& path : t.trace.paths) {
     if (path.kind == PathKind::function && path.what == add)
-      CHECK(path.ops == std::vector<OpTally>{{2, 0, 1}});
+      CHECK(path.ops == std::vector<OpCallCount>{{2, 0, 1}});
     if (path.kind == PathKind::op && path.what == 3)
-      CHECK(path.ops == std::vector<OpTally>{{3, 0, 1}});
+      CHECK(path.ops == std::vector<OpCallCount>{{3, 0, 1}});
   }
 }
 
@@ -487,7 +487,7 @@ TEST_CASE("what a library was asked for hangs on the function that was entered l
   count_paths(t.trace, {});
   REQUIRE(t.trace.paths.size() == 2);
   CHECK(t.trace.paths[0].ops.empty());
-  CHECK(t.trace.paths[1].ops == std::vector<OpTally>{{1, 0, 2}, {0, 0, 1}});
+  CHECK(t.trace.paths[1].ops == std::vector<OpCallCount>{{1, 0, 2}, {0, 0, 1}});
   CHECK(t.trace.statistics.entries == 6);
 }
 
@@ -505,7 +505,7 @@ TEST_CASE("a library call at the end of an op hangs on the function that made it
   count_paths(t.trace, {});
   for (const TracePath& path : t.trace.paths) {
     const bool made_it = path.kind == PathKind::function && path.what == library;
-    CHECK(std::ranges::count(path.ops, OpTally{2, 0, 1}) == (made_it ? 1 : 0));
+    CHECK(std::ranges::count(path.ops, OpCallCount{2, 0, 1}) == (made_it ? 1 : 0));
   }
 }
 
@@ -538,10 +538,10 @@ TEST_CASE("what a device did hangs on the function that asked for it", "[path_co
   done(1, 9, 1);   // Its call was not recorded.
   count_paths(t.trace, {});
   REQUIRE(t.trace.paths.size() == 3);
-  CHECK(t.trace.paths[0].activities == std::vector<ActivityTally>{{2, 1, 5, 5, 5}});
+  CHECK(t.trace.paths[0].activities == std::vector<ActivityCount>{{2, 1, 5, 5, 5}});
   CHECK(t.trace.paths[1].activities.empty());
   CHECK(t.trace.paths[2].activities ==
-        std::vector<ActivityTally>{{1, 2, 40, 10, 30}, {0, 1, 1, 1, 1}});
+        std::vector<ActivityCount>{{1, 2, 40, 10, 30}, {0, 1, 1, 1, 1}});
   REQUIRE(t.trace.meta.warnings.size() == 1);
   CHECK(t.trace.meta.warnings[0].starts_with("1 kernels, copies or fills"));
 }
@@ -563,7 +563,7 @@ TEST_CASE("what a device did for Python or an autograd node hangs there", "[path
   count_paths(t.trace, {});
   for (const TracePath& path : t.trace.paths) {
     std::uint64_t took = 0;
-    for (const ActivityTally& tally : path.activities) took += tally.total_time;
+    for (const ActivityCount& counted : path.activities) took += counted.total_time;
     CHECK(took == (path.kind == PathKind::python ? 4 : path.what == inner ? 2 : 0));
   }
 }
@@ -581,7 +581,7 @@ TEST_CASE("calls are remembered for long, but not for ever", "[path_counter]") {
   note(thread, EventKind::device_activity, 1, kCalls - 200'000, 1);
   note(thread, EventKind::device_activity, 1, kCalls, 1);
   count_paths(t.trace, {});
-  CHECK(t.trace.paths[0].activities == std::vector<ActivityTally>{{1, 2, 2, 1, 1}});
+  CHECK(t.trace.paths[0].activities == std::vector<ActivityCount>{{1, 2, 2, 1, 1}});
   CHECK(t.trace.meta.warnings.size() == 1);
 }
 
@@ -597,7 +597,7 @@ TEST_CASE("more kinds of activities than are kept are counted", "[path_counter]"
       note(thread, EventKind::device_activity, record, 1, 1);
   count_paths(t.trace, {});
   CHECK(t.trace.paths[0].activities.size() == kMaxActivities);
-  CHECK(t.trace.paths[0].activities.back() == ActivityTally{kMaxActivities, 2, 2, 1, 1});
+  CHECK(t.trace.paths[0].activities.back() == ActivityCount{kMaxActivities, 2, 2, 1, 1});
   CHECK(t.trace.paths[0].activities_left_out == 4);
   CHECK(t.trace.meta.warnings.empty());
 }
@@ -615,7 +615,7 @@ TEST_CASE("of what is not selected, a device's work is not counted", "[path_coun
   note(thread, EventKind::device_activity, 1, 2, 20);
   count_paths(t.trace, {.ops = "mul*"});
   REQUIRE(t.trace.paths.size() == 1);
-  CHECK(t.trace.paths[0].activities == std::vector<ActivityTally>{{1, 1, 20, 20, 20}});
+  CHECK(t.trace.paths[0].activities == std::vector<ActivityCount>{{1, 1, 20, 20, 20}});
   CHECK(t.trace.meta.warnings.empty());
 }
 
@@ -629,8 +629,8 @@ TEST_CASE("more kinds of records than are kept are counted", "[path_counter]") {
     note(t.trace.threads[0], EventKind::op_end, 0, kNoSequence, 1);
   }
   count_paths(t.trace, {});
-  CHECK(t.trace.paths[0].ops.size() == kMaxTallies);
-  CHECK(t.trace.paths[0].ops_left_out == 39 - kMaxTallies);
+  CHECK(t.trace.paths[0].ops.size() == kMaxCounts);
+  CHECK(t.trace.paths[0].ops_left_out == 39 - kMaxCounts);
 }
 
 TEST_CASE("a node that runs on another thread knows the op that made it", "[path_counter]") {
@@ -823,11 +823,11 @@ TEST_CASE("a returned value belongs to the call with its return slot and address
   t.enter(b, a, 900);  // The call before ended by an exception.
   returns(900, 0, 7);
   count_paths(t.trace, {});
-  std::vector<ReturnTally> of_b, of_others;
+  std::vector<ReturnCount> of_b, of_others;
   for (const TracePath& path : t.trace.paths) {
     auto& list = path.what == b && path.kind == PathKind::function ? of_b : of_others;
     list.insert(list.end(), path.returned.begin(), path.returned.end());
   }
   CHECK(of_others.empty());
-  CHECK(of_b == std::vector<ReturnTally>{{7, 3}, {1, 1}});
+  CHECK(of_b == std::vector<ReturnCount>{{7, 3}, {1, 1}});
 }
