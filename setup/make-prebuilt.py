@@ -123,7 +123,9 @@ def make(build, releases):
     current = set(subprocess.run([build / "optrace-prebuild", "--current", folder], check=True,
                                  stdout=subprocess.PIPE, text=True).stdout.split())
     for release in releases or known:
-        if f"torch-{known.get(release, {}).get('op_agent')}" in current:
+        agent = f"torch-{known.get(release, {}).get('op_agent')}"
+        if agent in current:
+            known[release] |= facts_of(folder / "op-agents" / agent)
             continue
         with tempfile.TemporaryDirectory() as scratch:
             record = unpack_torch(release, scratch)

@@ -32,6 +32,7 @@ const std::string& full_report() {
 "device": "cuda", "dry_run": {"arch": "sm_90", "gpu_model": "H100", "devices": 2},
 "source": {"version": "2.6.0", "exact": true},
 "processes": [{"id": 7, "rank": 0}, {"id": 8, "rank": 1}],
+"python_calls": {"__main__.f": 3},
 "roots": [{"layer": "dispatcher", "name": "at::_ops::mm::call", "symbol": "_ZN2at4_ops2mm4callE",
   "library": "libtorch_cpu.so", "op": "aten::mm", "thread": 12, "calls": 3,
   "source": {"file": "a.cpp", "line": 3, "call_line": 4, "url": "https://x/y"},
@@ -133,6 +134,7 @@ TEST_CASE("a report's JSON is read, all of it", "[report_reader]") {
   const WrittenReport report = parse_report(full_report());
   CHECK(report.torch.version == "2.6.0");
   CHECK(report.device == "cuda");
+  CHECK(report.python_calls == CallsByName{{"__main__.f", 3}});
   REQUIRE(report.dry_run);
   CHECK(report.dry_run->devices == 2);
   CHECK(report.source_exact);
