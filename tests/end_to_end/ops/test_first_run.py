@@ -56,7 +56,10 @@ def test_the_first_run_is_as_true_as_later_ones(optrace, python, build, run_prog
         assert ended.returncode == 0, ended.stderr
         assert "not traced" not in ended.stderr, ended.stderr
         outputs.append(ended.stdout)
-        reports.append(comparable(json.loads(file.read_text())))
+        report = json.loads(file.read_text())
+        # The order of sets differs from run to run, and with it the calls in an import of sympy.
+        del report["python_calls"]
+        reports.append(comparable(report))
     assert len(set(outputs)) == 1, outputs
     assert len(list(frames(reports[0]))) > 10
     for number, report in enumerate(reports[1:], 2):
