@@ -112,7 +112,7 @@ class FrameBuilder {
       if (const FunctionFacts* const function = known_function(paths_[i]);
           function != nullptr && !function->decisions.empty())
         add_decisions_not_seen(frames[i], function->decisions);
-      if (frames[i].time) cover_calls(frames[i]);
+      if (auto& time = frames[i].time) cover_calls(frames[i], *time);
       const std::uint32_t parent = paths_[i].parent;
       std::vector<Frame>& siblings = parent == kNone ? roots : frames[parent].children;
       if (parent != kNone && children[parent] != 0) {
@@ -443,7 +443,7 @@ class FrameBuilder {
   // Makes a frame as long as what it calls. A function without a probe is only known to run when
   // one below it is called, which may be after Python functions that it calls began; the end of a
   // native function may be seen only after that of its caller.
-  static void cover_calls(Frame& frame) {
+  static void cover_calls(const Frame& frame, FrameTime& time) {
     std::uint64_t inside = 0, longest = 0;
     for (const Frame& called : frame.children) {
       if (!called.time || !called.time->range || is_backward(called) ||
@@ -452,9 +452,9 @@ class FrameBuilder {
       inside += called.time->total;
       longest = std::max(longest, called.time->range->longest);
     }
-    if (inside <= frame.time->total) return;
-    frame.time->total = inside;
-    frame.time->range->longest = std::max(frame.time->range->longest, longest);
+    if (inside <= time.total) return;
+    time.total = inside;
+    if (time.range) time.range->longest = std::max(time.range->longest, longest);
   }
 
   FrameTime time_of(const ReportPath& path) const {

@@ -59,7 +59,7 @@ WorkKind work_kind(const Frame& frame, WorkKind above) {
 }
 
 std::string name_of_work(const Frame& frame) {
-  std::string name = frame_name(frame);
+  const std::string name = frame_name(frame);
   return name.substr(0, name.find("::{lambda"));
 }
 
