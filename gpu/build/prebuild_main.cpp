@@ -7,11 +7,11 @@
 // (site-packages/torch) in FOLDER.
 //
 // optrace-prebuild FOLDER TORCH...: makes the prebuilt libraries (target/build/prebuilt.h)
-// for torches in FOLDER. Of a torch, it needs include/, version.py and
-// lib/libc10.so. It prints a line of JSON for each torch: its name, what its op-record agent
-// depends on, and the name of the torch whose agent it takes. For the torches whose libraries need
-// CUDA's, with the nvidia wheels beside one of them, it also makes the libraries for CUDA: a set
-// for each major version, which serves all of these torches, and a line of JSON for each set.
+// for torches in FOLDER. Of a torch, it needs include/, version.py and lib/libc10.so. It prints a
+// line of JSON for each torch: its name, what its op-record agent depends on, and the name of the
+// torch whose agent it takes. For the torches whose libraries need CUDA's, with the nvidia wheels
+// beside one of them, it also makes the libraries for CUDA: a set for each major version, which
+// serves all of these torches, and a line of JSON for each set.
 
 #include <algorithm>
 #include <cstdio>

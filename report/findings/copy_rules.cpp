@@ -8,6 +8,7 @@
 #include "platform/text/printable_text.h"
 #include "pytorch/functions/vendor_libraries.h"
 #include "pytorch/names/devices.h"
+#include "pytorch/names/op_name.h"
 #include "report/findings/device_copies.h"
 #include "report/findings/rule_functions.h"
 
@@ -104,10 +105,8 @@ const Frame* op_that_needs_order(const FrameInContext& at) {
   const auto op =
       std::find_if(node.base(), below.end(), [](const Frame* frame) { return is_op_call(*frame); });
   if (op == below.end()) return nullptr;
-  const std::string name = (*op)->op.value_or("");
-  const bool is_requested =
-      std::ranges::find(kRequestedCopies, std::string_view(name).substr(0, name.find('.'))) !=
-      kRequestedCopies.end();
+  const std::string name = split_op_name((*op)->op.value_or("")).packet();
+  const bool is_requested = std::ranges::find(kRequestedCopies, name) != kRequestedCopies.end();
   return is_requested ? nullptr : *op;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "pytorch/names/devices.h"
+#include "pytorch/names/op_name.h"
 #include "report/compiled/graph_breaks.h"
 #include "report/model/op_call.h"
 
@@ -84,9 +85,8 @@ bool is_explicit_in_graph(std::span<const Frame* const> stack) {
   const auto op =
       std::ranges::find_if(stack, [](const Frame* frame) { return is_op_call(*frame); });
   if (op == stack.end()) return false;
-  const std::string name = (*op)->op.value_or("");
-  return std::ranges::find(kExplicitOps, std::string_view(name).substr(0, name.find('.'))) !=
-         kExplicitOps.end();
+  const std::string name = split_op_name((*op)->op.value_or("")).packet();
+  return std::ranges::find(kExplicitOps, name) != kExplicitOps.end();
 }
 
 bool in_compiled_code(std::span<const Frame* const> stack) {

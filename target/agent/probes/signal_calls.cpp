@@ -81,11 +81,6 @@ int set_thread_mask(int how, const sigset_t* set, sigset_t* before) {
   return set_mask(original_thread_mask, how, set, before);
 }
 
-template <typename Function>
-void* pointer_to(Function* function) {
-  return reinterpret_cast<void*>(function);
-}
-
 const optrace_agent_redirection kSignalCalls[] = {
     {"sigaction", pointer_to(set_action), &original_action},
     {"signal", pointer_to(set_handler), &original_handler},

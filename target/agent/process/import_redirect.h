@@ -6,7 +6,13 @@
 
 namespace optrace::agent {
 
-// Only one call of these functions at a time.
+/// Returns the address of a function, as optrace_agent_redirection has it.
+template <typename Function>
+void* pointer_to(Function* function) {
+  return reinterpret_cast<void*>(function);
+}
+
+// Only one call of the following functions at a time.
 
 /// Implement optrace_agent_redirect and optrace_agent_restore.
 int redirect_imports(const void* inside, const optrace_agent_redirection* redirections,

@@ -2,16 +2,12 @@
 
 #include <cstring>
 
+#include "target/agent/process/import_redirect.h"
 #include "target/agent/process/system_calls.h"
 #include "target/agent/python/profiler_hooks.h"
 
 namespace optrace::agent::profilers {
 namespace {
-
-template <typename Function>
-void* pointer_to(Function* function) {
-  return reinterpret_cast<void*>(function);
-}
 
 // A builtin that sets profile functions without going through an import table. `definition` is null
 // until its function is replaced by `replacement`.

@@ -57,11 +57,6 @@ void set_profile_everywhere(ProfileFunction function, void* object) {
   install_everywhere();
 }
 
-template <typename Function>
-void* pointer_to(Function* function) {
-  return reinterpret_cast<void*>(function);
-}
-
 const optrace_agent_redirection kRedirections[] = {
     {"_PyEval_SetProfile", pointer_to(set_profile_of), &original_set},
     {"PyEval_SetProfile", pointer_to(set_profile), &original_set_here},
