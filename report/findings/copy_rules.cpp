@@ -21,11 +21,11 @@ namespace {
 struct WaitingOp {
   std::string_view op;
   std::string_view argument;
-  std::string_view what;  // {} is the device.
+  std::string_view what;
 };
 constexpr auto kWaitingOps = std::to_array<WaitingOp>({
-    {"aten::_local_scalar_dense", "self", "reads a number from a tensor on {}"},
-    {"aten::nonzero", "self", "asks how many elements of a tensor on {} are not zero"},
+    {"aten::_local_scalar_dense", "self", "reads a number from a tensor"},
+    {"aten::nonzero", "self", "asks how many elements are not zero of a tensor"},
 });
 
 // Returns true below Module.to(), Module.cpu() and the like, which convert each parameter once.
@@ -42,7 +42,7 @@ Found waiting_copy(const Frame& frame) {
     const TensorFacts* const from = tensor_argument(calls, "src");
     if (to == nullptr || from == nullptr || !is_host(to->device) || is_host(from->device))
       return {};
-    return fmt::format("copies a tensor from {} to {}", printable(from->device), to->device);
+    return fmt::format("copies to {} a tensor", to->device);
   });
 }
 
@@ -183,13 +183,15 @@ std::set<std::optional<Sizes>> shapes_of_parameters(const Frame& op) {
 
 Found implicit_copy(const FrameInContext& at) {
   if (!is_call_of(at.frame(), "aten::copy_") || implicit_copies(at.stack) == 0) return std::nullopt;
-  return describe_calls(at.frame(), [](const OpCalls& calls) -> std::string {
+  Found found = describe_calls(at.frame(), [](const OpCalls& calls) -> std::string {
     const TensorFacts* const to = tensor_argument(calls, "self");
     const TensorFacts* const from = tensor_argument(calls, "src");
     if (to == nullptr || from == nullptr || to->device == from->device) return {};
     return fmt::format("copies a tensor from {} to {} without being asked to",
                        printable(from->device), printable(to->device));
   });
+  if (found) found->devices.clear();  // The text names both.
+  return found;
 }
 
 Found host_wait(const FrameInContext& at) {
@@ -201,11 +203,13 @@ Found host_wait(const FrameInContext& at) {
       return describe_calls(frame, [&](const OpCalls& calls) -> std::string {
         const TensorFacts* const read = tensor_argument(calls, waiting.argument);
         if (read == nullptr || read->device.empty() || is_host(read->device)) return {};
-        return fmt::format(fmt::runtime(waiting.what), printable(read->device));
+        return std::string(waiting.what);
       });
   // Ops that wait are covered above, or wait for copies to the device.
   if (at.in_op || !is_synchronisation(frame)) return std::nullopt;
-  return RuleMatch{fmt::format("waits for the device ({})", printable(frame.name)), frame.calls};
+  return RuleMatch{.what = fmt::format("waits for the device ({})", printable(frame.name)),
+                   .calls = frame.calls,
+                   .devices = on_unknown_device(frame.calls)};
 }
 
 Found layout_copy(const FrameInContext& at) {

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "report/compiled/graph_breaks.h"
+#include "report/findings/op_tensors.h"
 #include "report/findings/unread_gradients.h"
 #include "report/findings/unused_graphs.h"
 #include "report/model/report.h"
@@ -21,6 +22,7 @@ struct ReportFacts {
   UnusedGraphs unused_graphs;
   std::unordered_map<const Frame*, UnreadGradients> unread_gradients;
   const std::vector<Compilation>& compilations;  ///< WrittenReport::compilations
+  std::size_t devices = 0;                       ///< The number besides the CPU.
   bool dry_run = false;                          ///< On an emulated device.
   bool unseen_writes = false;                    ///< See may_have_unseen_writes().
 };
@@ -47,6 +49,7 @@ struct RuleMatch {
   bool of_job = false;        ///< It is about all processes together, not about each of them.
   std::string reason{};       ///< What sent PyTorch there, if it is known: a clause.
   std::string_view remedy{};  ///< If it is not that of the rule: sentences.
+  CallsByDevice devices{};    ///< The calls, if each device has its own; else empty.
 };
 
 /// A rule, described in docs/findings.md. All rules are in one table, in finding_rules.cpp.
@@ -55,7 +58,8 @@ struct FindingRule {
   std::string_view title;
   std::string_view why;     ///< Why it matters: a sentence.
   std::string_view remedy;  ///< What to do: a sentence.
-  /// Number of calls from one place in one process below which nothing is reported.
+  /// Number of calls from one place, in one process and for one device, below which nothing is
+  /// reported.
   std::uint64_t least_calls = 1;
   /// Returns what the rule finds in a frame.
   std::optional<RuleMatch> (*evaluate)(const FrameInContext& at) = nullptr;

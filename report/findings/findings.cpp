@@ -5,12 +5,17 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <set>
+#include <string>
 #include <tuple>
 #include <utility>
 
 #include <fmt/core.h>
 
+#include "platform/text/joined.h"
 #include "present/readable_numbers.h"
+#include "pytorch/names/devices.h"
+#include "report/findings/op_tensors.h"
 #include "report/findings/process_calls.h"
 #include "report/findings/unseen_writes.h"
 #include "report/model/frame_name.h"
@@ -44,6 +49,7 @@ struct Group {
   bool of_job = false;                              // Same.
   bool in_ops = true;                               // The cost is time in ops.
   CallsByProcess processes;                         // The finding's calls.
+  CallsByDevice devices;                            // The same by device, if each has its own.
   std::map<std::uint32_t, std::uint64_t> lines;     // The same by line.
   std::map<const Frame*, std::uint64_t> functions;  // The program's frames, with their calls.
 };
@@ -65,6 +71,24 @@ std::uint64_t time_in_ops(const Frame& frame) {
   return time;
 }
 
+double sum_of(const CallsByDevice& devices) {
+  double sum = 0;
+  for (const auto& [device, calls] : devices) sum += calls;
+  return sum;
+}
+
+// Returns the number of devices besides the CPU that ops work on.
+std::size_t count_devices(const Report& report) {
+  std::set<std::string> devices;
+  walk_frames(report.roots, 0, [&](const Frame& frame, int) {
+    for (const OpCalls& calls : op_calls(frame))
+      if (std::string device = device_of(calls); !device.empty() && !is_host(device))
+        devices.insert(std::move(device));
+    return 0;
+  });
+  return devices.size();
+}
+
 class Search {
  public:
   Search(const Report& report, const FindingOptions& options)
@@ -75,6 +99,7 @@ class Search {
                .unused_graphs = find_unused_graphs(report),
                .unread_gradients = find_unread_gradients(report),
                .compilations = report.compilations,
+               .devices = count_devices(report),
                .dry_run = report.dry_run.has_value(),
                .unseen_writes = may_have_unseen_writes(report)} {}
 
@@ -150,6 +175,7 @@ class Search {
     finding.calls += match.calls;
     group.lines[line] += match.calls;
     processes_.add(*stack_.back(), at.taken_by, match.calls, group.processes);
+    for (const auto& [device, calls] : match.devices) group.devices[device] += calls;
     add_cost(at, match, group);
     group.functions.emplace(&function, function.calls);
   }
@@ -170,21 +196,43 @@ class Search {
     return is_resumed(function) ? function_before_break(function) : frame_name(function);
   }
 
-  // Returns true if the calls of one process are enough for the rule. Keeps those of such
-  // processes.
+  // Keeps the devices that have enough calls for the rule, of the calls in `group.devices`. Returns
+  // the most calls of one. Of calls for an unknown device, one device of the process has at least
+  // an equal part.
+  double keep_devices(Group& group) const {
+    if (group.devices.empty()) return static_cast<double>(group.finding.calls);
+    const auto processes = static_cast<double>(processes_.count(nullptr));
+    const double of_each = std::ceil(static_cast<double>(facts_.devices) / processes);
+    double most = 0;
+    std::erase_if(group.devices, [&](const auto& one) {
+      const double calls =
+          one.first.empty() ? std::ceil(one.second / std::max(of_each, 1.0)) : one.second;
+      most = std::max(most, calls);
+      return calls < static_cast<double>(group.finding.rule->least_calls);
+    });
+    return most;
+  }
+
+  // Returns true if the calls of one process for one device are enough for the rule. Keeps those of
+  // such processes and devices. Which devices each of several processes used is not known: it had
+  // no more calls for one of them than all processes together.
   bool holds_in_a_process(Group& group) const {
     Finding& finding = group.finding;
     const auto all = static_cast<double>(finding.calls);
     const auto least = static_cast<double>(finding.rule->least_calls);
+    const double for_devices = sum_of(group.devices);
+    const double most = keep_devices(group);
     double found = 0;
     std::size_t processes = 0;
     for (const auto& [process, calls] : group.processes) {
-      if (finding.rule->least_calls > 1 && calls < least) continue;
+      if (finding.rule->least_calls > 1 && std::min(calls, most) < least) continue;
       found += calls;
       ++processes;
     }
     if (processes == 0) return false;
     if (report_.processes.size() > 1) finding.processes = processes;
+    if (finding.rule->least_calls > 1 && for_devices > 0)
+      found *= sum_of(group.devices) / for_devices;
     finding.calls = static_cast<std::uint64_t>(std::llround(found));
     finding.cost_ns =
         static_cast<std::uint64_t>(static_cast<double>(finding.cost_ns) * found / all);
@@ -208,6 +256,10 @@ class Search {
     std::uint64_t function_calls = 0;
     for (const auto& [frame, calls] : group.functions) function_calls += calls;
     std::string message = fmt::format("`{}` {}", finding.function, group.what);
+    std::vector<std::string> devices;
+    for (const auto& [device, calls] : group.devices)
+      if (!device.empty() && !is_host(device)) devices.push_back(device);
+    if (!devices.empty()) message += " on " + joined(devices, " and ");
     if (finding.lines.size() > 1) message += fmt::format(" in {} lines", finding.lines.size());
     if (finding.pass == Pass::backward) message += " in the backward pass";
     if (finding.pass == Pass::optimizer) message += " in the optimizer's step";

@@ -100,14 +100,19 @@ bool in_optimizer(const FrameInContext& at) {
   });
 }
 
+const Frame* innermost_op(const FrameInContext& at) {
+  const auto op = std::find_if(at.stack.rbegin(), at.stack.rend(),
+                               [](const Frame* frame) { return is_op_call(*frame); });
+  return op == at.stack.rend() ? nullptr : *op;
+}
+
 // Writes to the places that indices name, one after another in a fixed order. CUDA needs it for
 // accumulate=True, and for all writes in deterministic mode. aten/src/ATen/native/cuda/Indexing.cu.
 constexpr std::string_view kSortingKernel = "index_put_with_sort_kernel";
 
 Found sorted_write(const FrameInContext& at) {
-  const auto op = std::find_if(at.stack.rbegin(), at.stack.rend(),
-                               [](const Frame* frame) { return is_op_call(*frame); });
-  if (op == at.stack.rend() || has_argument(**op, "accumulate", true)) return std::nullopt;
+  const Frame* const op = innermost_op(at);
+  if (op == nullptr || has_argument(*op, "accumulate", true)) return std::nullopt;
   return RuleMatch{"writes to indices in sorted order, because it must be deterministic",
                    at.frame().calls};
 }
@@ -174,7 +179,11 @@ Found launch_bound(const FrameInContext& at) {
   // the shortest call is sure to show how long the host needs.
   const std::uint64_t on_host = frame.time && frame.time->range ? frame.time->range->shortest : 0;
   if (on_device == 0 || on_device >= on_host) return std::nullopt;
-  return RuleMatch{"launches kernels that end before the host could launch the next", frame.calls};
+  const Frame* const op = innermost_op(at);
+  return RuleMatch{.what = "launches kernels that end before the host could launch the next",
+                   .calls = frame.calls,
+                   .devices = op == nullptr ? on_unknown_device(frame.calls)
+                                            : share_by_device(*op, frame.calls)};
 }
 
 Found for_loop_optimizer(const FrameInContext& at) {
@@ -203,9 +212,11 @@ Found repeated_op(const FrameInContext& at) {
   // Kernels that no op launches may write to any tensor on a device.
   if (calls == 0 || (at.facts.unseen_writes && !only_on_host(frame)) || in_compiled_code(at))
     return std::nullopt;
-  return RuleMatch{
-      fmt::format("calls an op again on the same unchanged input ({})", printable(*frame.op)),
-      calls, frame.calls == 0 ? 0 : total_time(frame) / frame.calls * calls};
+  return RuleMatch{.what = fmt::format("calls an op again on the same unchanged input ({})",
+                                       printable(*frame.op)),
+                   .calls = calls,
+                   .cost = frame.calls == 0 ? 0 : total_time(frame) / frame.calls * calls,
+                   .devices = share_by_device(frame, calls)};
 }
 
 }  // namespace optrace

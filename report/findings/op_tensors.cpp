@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "pytorch/names/devices.h"
 #include "pytorch/names/dispatch_keys.h"
 
 namespace optrace {
@@ -51,6 +52,30 @@ bool records_graph(const Result* result) {
 }
 
 }  // namespace
+
+std::string device_of(const OpCalls& calls) {
+  std::string device;
+  for (const TensorFacts* const tensor : tensors_in(calls)) {
+    if (!tensor->device.empty()) device = tensor->device;
+    if (!device.empty() && !is_host(device)) break;
+  }
+  return device;
+}
+
+CallsByDevice on_unknown_device(std::uint64_t calls) {
+  return {{"", static_cast<double>(calls)}};
+}
+
+CallsByDevice share_by_device(const Frame& op, std::uint64_t calls) {
+  CallsByDevice shares;
+  double all = 0;
+  for (const OpCalls& kind : op_calls(op)) {
+    shares[device_of(kind)] += static_cast<double>(kind.calls);
+    all += static_cast<double>(kind.calls);
+  }
+  for (auto& [device, share] : shares) share *= static_cast<double>(calls) / std::max(all, 1.0);
+  return shares;
+}
 
 const TensorFacts* tensor_argument(const OpCalls& calls, std::string_view name) {
   if (!calls.arguments) return nullptr;

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
 #include <string_view>
 
 #include "report/model/op_call.h"
@@ -13,6 +15,17 @@ const TensorFacts* tensor_argument(const OpCalls& calls, std::string_view name);
 
 /// Returns true if the frame's most frequent kind of calls has this value for an argument.
 bool has_argument(const Frame& frame, std::string_view name, bool value);
+
+/// Calls by device; the device is empty if it is not known.
+using CallsByDevice = std::map<std::string, double>;
+
+/// Returns the device on which calls work: that of the first tensor which is not on the CPU.
+std::string device_of(const OpCalls& calls);
+
+CallsByDevice on_unknown_device(std::uint64_t calls);
+
+/// Returns `calls` calls by the devices of all calls of an op.
+CallsByDevice share_by_device(const Frame& op, std::uint64_t calls);
 
 /// Returns the number of elements of a tensor; 0 if its shape is unknown.
 std::uint64_t elements_of(const TensorFacts& tensor);

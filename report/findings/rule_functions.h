@@ -43,6 +43,7 @@ Found describe_calls(const Frame& frame, const Describe& describe) {
     if (what.empty()) continue;
     if (!found) found = RuleMatch{std::move(what), 0};
     found->calls += calls.calls;
+    found->devices[device_of(calls)] += static_cast<double>(calls.calls);
   }
   return found;
 }

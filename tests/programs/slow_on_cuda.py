@@ -179,6 +179,23 @@ def writes():
     rows[index] = values
 
 
+def works_on_two_devices(device):
+    """Does half of what the rules look for on each device."""
+    rows, few = torch.ones(100, 100, device=device), torch.ones(4, device=device)
+    rows.sum().item()  # not host-wait
+    torch.cuda.synchronize(device)  # not host-wait
+    rows.t().contiguous()  # not layout-copy
+    for _ in range(600):
+        few + 1  # not tiny-ops
+    for _ in range(6):
+        torch.arange(100, device=device)  # not repeated-op
+
+
+def waits_for_the_second(device):
+    for _ in range(torch.device(device).index + 1):
+        torch.ones(2, device=device).sum().item()  # host-wait
+
+
 implicit_copies()
 compiled_copies()
 copies()
@@ -189,3 +206,6 @@ optimizers()
 kernels()
 writes()
 unchanged_inputs(torch.ones(4, 16, device="cuda"))
+for device in ("cuda:0", "cuda:1"):
+    works_on_two_devices(device)
+    waits_for_the_second(device)

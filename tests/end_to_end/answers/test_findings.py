@@ -38,7 +38,8 @@ def expected_in(program):
 
 
 @pytest.mark.parametrize("name, options", [
-    ("slow_on_cpu", []), ("slow_on_cuda", ["--dry-run"]), ("slow_when_compiled", [])])
+    ("slow_on_cpu", []), ("slow_on_cuda", ["--dry-run", "--devices", "2"]),
+    ("slow_when_compiled", [])])
 def test_each_rule_finds_its_lines_and_no_others(optrace, traced, validate, name, options):
     trace = traced(name, *options)
     result = optrace("findings", trace, "--format", "json")
@@ -58,6 +59,10 @@ def test_each_rule_finds_its_lines_and_no_others(optrace, traced, validate, name
     assert sum(shares) <= 2  # Several rules may find one op.
     passes = {finding["rule"]: finding["pass"] for finding in answer["findings"]}
     assert passes.get("for-loop-optimizer", "optimizer") == "optimizer"
+    on_one = [finding for finding in answer["findings"]
+              if finding["function"] == "waits_for_the_second"]
+    assert [(one["calls"], "tensor on cuda:1, 2 times" in one["message"]) for one in on_one] == (
+        [(2, True)] if name == "slow_on_cuda" else [])
     reasons = " ".join(finding.get("reason", "") for finding in answer["findings"])
     expected = {"slow_on_cpu": "oneDNN has no convolution of float64",
                 "slow_on_cuda": "cuDNN is switched off"}

@@ -377,6 +377,42 @@ TEST_CASE("kernels that are shorter than their launch are found", "[findings]") 
   CHECK(rules_in(incomplete).empty());
 }
 
+TEST_CASE("a rule is applied to each device of a process", "[findings]") {
+  const auto on = [](std::uint64_t calls, const std::string& device) {
+    return CallVariant{calls, {{{"self", tensor("float32", {2}, device)}}}, {}, {}};
+  };
+  const auto adds = [&](std::uint64_t first, std::uint64_t second) {
+    Frame op = in_line(call("aten::add.Tensor", first + second));
+    dispatch_of(op).variants = {on(first, "cuda:0"), on(second, "cuda:1")};
+    return op;
+  };
+  CHECK(rules_in(report_of(adds(999, 999))).empty());
+  const Report second = report_of(adds(500, 1500));
+  REQUIRE(rules_in(second) == Names{"tiny-ops"});
+  CHECK(find(second)[0].message ==
+        "`main` calls ops on tensors of at most 256 elements on cuda:1, 1500 times in 1 call of "
+        "it.");
+  CHECK(find(second)[0].cost_ns == 75);
+  CHECK(find(report_of(adds(1500, 1000)))[0].message.find(" on cuda:0 and cuda:1, 2500 ") !=
+        std::string::npos);
+  // The device that a function of CUDA waits for is not recorded.
+  const auto waits = [&](std::uint64_t calls) {
+    Report report = report_of(adds(1, 1));
+    report.roots[0].children.push_back(
+        in_line(frame(Layer::library, "cudaDeviceSynchronize", calls)));
+    return rules_in(report);
+  };
+  CHECK(waits(2).empty());
+  CHECK(waits(3) == Names{"host-wait"});
+  // Each of two ranks has a device of its own.
+  Report ranks = report_of(adds(1000, 1000));
+  for (std::uint64_t rank = 0; rank < 2; ++rank) ranks.processes.push_back({100 + rank, rank});
+  REQUIRE(rules_in(ranks) == Names{"tiny-ops"});
+  CHECK(find(ranks)[0].processes == 2);
+  ranks.roots[0].children[0] = adds(500, 500);
+  CHECK(rules_in(ranks).empty());
+}
+
 TEST_CASE("writes that sort their indices are found in deterministic mode", "[findings]") {
   const auto write = [](bool accumulate) {
     return report_of(below(
