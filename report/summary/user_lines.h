@@ -15,6 +15,7 @@ struct UserLine {
   std::string file;  ///< Empty if no line of the program is known, as on autograd's threads.
   std::uint32_t line = 0;
   std::string function;
+  std::string why_no_line;                   ///< Empty if there is one.
   std::uint64_t calls = 0;                   ///< Calls of ops and nodes.
   std::uint64_t total = 0;                   ///< Nanoseconds in them.
   std::map<std::string, std::uint64_t> ops;  ///< Nanoseconds by name.

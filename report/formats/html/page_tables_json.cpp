@@ -28,7 +28,7 @@ Json lines_of(const Report& report) {
   for (const UserLine& line : user_lines(report))
     list.push_back({{"file", line.file},
                     {"line", line.line},
-                    {"function", line.function},
+                    {"function", line.file.empty() ? line.why_no_line : line.function},
                     {"calls", line.calls},
                     {"time", line.total},
                     {"ops", line.ops}});

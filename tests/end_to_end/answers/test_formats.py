@@ -107,6 +107,7 @@ def test_a_program_is_shown_on_a_screen_and_its_trace_is_kept(optrace, training)
                             r"\S+ m?s of processor time", line) for line in lines)
     # The model's line also has the time of the derivatives, which backward() computes.
     for place, op in (("train.py:6", "aten::linear"), ("train.py:6", "AddmmBackward0"),
+                      ("train.py:6", "aten::sum.dim_IntList"),  # Makes the gradient of a bias.
                       ("train.py:7", "aten::ones_like"), ("train.py:8", "aten::add_")):
         assert any(f"  {place} <module>" in line for line in lines), (place, lines)
         # Which ops are among the slowest, and shown there, differs from run to run.

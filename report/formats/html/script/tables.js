@@ -157,8 +157,7 @@ export function lineTable(summary, limit = 0) {
   /** @type {TableColumn<import("./payload.js").OwnLine>[]} */
   const columns = [
     {title: "line", name: true, value: (row) => `${row.file}:${row.line}`,
-     text: (row) => (row.file === "" ? "no line of the program" :
-       `${distinctPath(row.file, files)}:${row.line}`),
+     text: (row) => (row.file === "" ? "" : `${distinctPath(row.file, files)}:${row.line}`),
      hint: (row) => `${row.file}:${row.line}`,
      link: (row) => fragment("tree", null, row.file === "" ? "" : `line:${row.file}:${row.line}`)},
     {title: "in", name: true, value: (row) => row.function},

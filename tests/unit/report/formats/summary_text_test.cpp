@@ -121,6 +121,23 @@ TEST_CASE("a summary has at most 60 lines, of every section some", "[summary]") 
   }
 }
 
+TEST_CASE("a summary says why ops have no line of the program", "[summary]") {
+  Report report = with_everything(1);
+  for (const char* const name : {"torch::autograd::AccumulateGrad", "MulBackward0"}) {
+    Frame node = timed_frame(Layer::autograd, name, 500);
+    node.detail.edit().node = NodeDetail{.node = name, .backward_of = "", .formulas = {}};
+    node.children.push_back(numbered_call(1));
+    report.roots.push_back(std::move(node));
+  }
+  report.roots.push_back(numbered_call(3));
+  const std::string text = summary(report);
+  for (const char* const reason :
+       {"no line: AccumulateGrad stores gradients of leaves, which no op made  aten::op1\n",
+        "no line: the op of MulBackward0 is not in the trace  aten::op1\n",
+        "no line of the program is known  aten::op3\n"})
+    CHECK_THAT(text, Contains(reason));
+}
+
 TEST_CASE("a summary says how much more there is, and what shows it", "[summary]") {
   const std::string text = summary(with_everything(40));
   INFO(text);
