@@ -228,8 +228,7 @@ class SummaryWriter {
       const bool known = !one.file.empty();
       const std::string place =
           known ? fmt::format("{}:{}", short_file(one.file, shown), one.line) : "";
-      const std::string from =
-          known ? fmt::format("{} {}", place, one.function) : one.why_no_line;
+      const std::string from = known ? fmt::format("{} {}", place, one.function) : one.why_no_line;
       section.rows.push_back(row(one.total, one.calls, fmt::format("{}  {}", from, ops_of(one)),
                                  place, {.file = one.file, .line = one.line}));
     }

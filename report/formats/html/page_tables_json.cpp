@@ -80,11 +80,19 @@ RowNumbers rows_of_evidence(const std::vector<Finding>& findings,
 Json json_of(const Finding& finding, const RowNumbers& numbers) {
   Json frames = Json::array();
   for (const Frame* const frame : finding.evidence) frames.push_back(numbers.at(frame));
-  return {
-      {"rule", finding.rule->name}, {"title", finding.rule->title}, {"message", finding.message},
-      {"why", finding.rule->why},   {"remedy", finding.remedy},     {"file", finding.file},
-      {"line", finding.line},       {"function", finding.function}, {"cost_ns", finding.cost_ns},
-      {"calls", finding.calls},     {"frames", std::move(frames)}};
+  return {{"rule", finding.rule->name},
+          {"title", finding.rule->title},
+          {"message", finding.message},
+          {"why", finding.rule->why},
+          {"remedy", finding.remedy},
+          {"file", finding.file},
+          {"line", finding.line},
+          {"function", finding.function},
+          {"cost_ns", finding.cost_ns},
+          {"calls", finding.calls},
+          {"share", finding.share ? Json(*finding.share) : Json()},
+          {"reason", finding.reason},
+          {"frames", std::move(frames)}};
 }
 
 Json json_of(const OpFacts::Derivative& derivative) {

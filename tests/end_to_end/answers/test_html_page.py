@@ -408,7 +408,8 @@ def test_tables_are_sorted(open_page, program):
 def test_the_summary_of_a_program_links_into_the_tree(open_page, program):
     page = open_page(program)
     summary = page.locator(".summary")
-    expect(summary).to_contain_text("for-loop-optimizer")
+    loop = summary.get_by_role("listitem").filter(has_text="for-loop-optimizer")
+    expect(loop.locator(".cost")).to_contain_text(re.compile(r"s, [\d.]+ % of the time in ops, "))
     line = PROGRAM.splitlines().index("    loss.backward()") + 1
     summary.get_by_role("link", name=f"train.py:{line}").first.click()
     expect(page.locator(".panel")).to_contain_text("loss.backward()")

@@ -108,6 +108,7 @@ def test_summary_and_findings(data):
     assert ops["aten::clamp_min"]["work"] == "at::native::clamp_min_scalar_kernel_impl"
     slow, = data["findings"]
     assert slow["rule"] == "slow-kernel" and slow["line"] == 10
+    assert "no convolution of float64" in slow["reason"] and 0 < slow["share"] < 1
     labels = column_texts(data, "label")
     assert "aten::_slow_conv2d_forward" in {labels[row] for row in slow["frames"]}
     facts = data["op_facts"]["aten::mm"]

@@ -12,7 +12,7 @@ import { lineText, shortPath } from "./format.js";
  *   kernels: FunctionUsage[], copies: CopyUsage[]}} Summary
  * @typedef {{rule: string, title: string, message: string, why: string, remedy: string,
  *   file: string, line: number, function: string, cost_ns: number, calls: number,
- *   frames: number[]}} Finding
+ *   share?: number | null, reason?: string, frames: number[]}} Finding
  * @typedef {{key: string, node: string, line: number,
  *   formulas: {arguments: string[], formula: string}[]}} Derivative
  * @typedef {{schema?: string, file?: string, line?: number, tags?: string[], structured?: boolean,

@@ -57,13 +57,23 @@ function findings(frames) {
 }
 
 /**
+ * Returns `3.4 % of the time in ops, `; nothing if it is not known.
+ * @param {number | null} share
+ */
+function shareOf(share) {
+  if (share === null) return "";
+  return share < 0.0005 ? "less than 0.1 % of the time in ops, " :
+    `${(100 * share).toFixed(1)} % of the time in ops, `;
+}
+
+/**
  * @param {Frames} frames
  * @param {import("./payload.js").Finding} one
  */
 function finding(frames, one) {
   const files = frames.payload.findings.map((other) => other.file);
   const place = `${distinctPath(one.file, files)}:${one.line}`;
-  const cost = one.cost_ns > 0 ? `${readableTime(one.cost_ns)}, ` : "";
+  const cost = one.cost_ns > 0 ? `${readableTime(one.cost_ns)}, ${shareOf(one.share ?? null)}` : "";
   const evidence = (one.frames ?? []).filter((row) => row < frames.count);
   const last = evidence[evidence.length - 1];
   return make("li", {},
@@ -76,6 +86,7 @@ function finding(frames, one) {
                    make("span", {class: "cost"},
                         cost + counted(one.calls, "call"))),
               make("p", {class: "message"}, one.message),
+              one.reason ? make("p", {class: "reason"}, one.reason) : null,
               make("p", {}, one.why), make("p", {class: "remedy"}, one.remedy),
               evidence.length === 0 ? null : make("p", {class: "evidence"}, ...evidence.flatMap(
                 (row, at) => [at === 0 ? "" : " › ", make(
