@@ -9,7 +9,7 @@
 
 #include "present/readable_numbers.h"
 #include "report/check/certainty.h"
-#include "report/check/recorded_calls.h"
+#include "report/check/names/recorded_calls.h"
 #include "report/check/rule_functions.h"
 #include "report/model/op_call.h"
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "report/check/known_names.h"
+#include "report/check/names/known_names.h"
 #include "report/check/rule_kinds.h"
 
 namespace optrace {

@@ -8,7 +8,7 @@
 
 #include "platform/exported.h"
 #include "report/check/check_rules.h"
-#include "report/check/known_names.h"
+#include "report/check/names/known_names.h"
 #include "report/model/report.h"
 
 namespace optrace {

@@ -139,7 +139,7 @@ struct Measure {
 
 // Only Python frames show the function that requested a copy, and those that torch.compile
 // returned.
-constexpr Uncertainty kAnyNumber = {
+constexpr Uncertainty kAnyAmount = {
     .more = true, .parts = true, .too_many = std::numeric_limits<std::uint64_t>::max()};
 constexpr Uncertainty kMore = {.more = true};
 constexpr Miscounts kTooManyOrFew = {.too_many = true, .too_few = true};
@@ -170,7 +170,7 @@ constexpr auto kMeasures = std::to_array<Measure>({
      .words_after_no = {"graph break"},
      .amount = graph_breaks,
      .why_undecidable = without_compiled_code,
-     .sensitivity = {.python = kAnyNumber, .places = kTooManyOrFew}},
+     .sensitivity = {.python = kAnyAmount, .places = kTooManyOrFew}},
     {.words = {"recompiles"},
      .words_after_no = {"recompile"},
      .count = count_recompiles,
@@ -180,7 +180,7 @@ constexpr auto kMeasures = std::to_array<Measure>({
      .words_after_no = {"implicit copy", "implicit copy between devices"},
      .amount = copies_to_other_devices,
      .needs_op_records = true,
-     .sensitivity = {.python = kAnyNumber, .records = kMore, .places = kTooManyOrFew}},
+     .sensitivity = {.python = kAnyAmount, .records = kMore, .places = kTooManyOrFew}},
     {.words = {"failures"},
      .words_after_no = {"failure"},
      .amount = failures,

@@ -10,7 +10,7 @@
 
 #include "report/check/check.h"
 #include "report/check/check_rules.h"
-#include "report/check/known_names.h"
+#include "report/check/names/known_names.h"
 #include "report/check/occurrences.h"
 #include "report/check/rule_sentence.h"
 #include "report/check/uncertainty.h"

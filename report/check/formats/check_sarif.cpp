@@ -16,7 +16,7 @@
 #include "platform/text/printable_text.h"
 #include "report/check/formats/check_messages.h"
 #include "report/check/formats/check_output.h"
-#include "report/check/source_file.h"
+#include "report/check/names/source_file.h"
 
 namespace optrace {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "report/check/known_names.h"
+#include "report/check/names/known_names.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {

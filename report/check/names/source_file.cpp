@@ -1,4 +1,4 @@
-#include "report/check/source_file.h"
+#include "report/check/names/source_file.h"
 
 #include <cstdint>
 #include <system_error>

@@ -1,11 +1,9 @@
-#include "report/check/known_names.h"
+#include "report/check/names/known_names.h"
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <iterator>
 #include <optional>
 #include <ranges>
@@ -28,16 +26,11 @@
 #include "pytorch/source/cpu_capability.h"
 #include "pytorch/symbols/symbol_key.h"
 #include "pytorch/symbols/symbol_name.h"
-#include "report/check/recorded_calls.h"
-#include "report/check/source_file.h"
-#include "report/model/op_call.h"
+#include "report/check/names/recorded_calls.h"
+#include "report/check/names/source_file.h"
 
 namespace optrace {
 namespace {
-
-bool is_word(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-}
 
 // Words of qualified names that are spelled differently in mangled names.
 constexpr auto kUnmangled = std::to_array<std::string_view>({"std", "anonymous", "namespace"});
@@ -47,7 +40,7 @@ std::vector<std::string_view> identifiers_in(std::string_view pattern) {
   std::vector<std::string_view> words;
   for (std::size_t at = 0; at < pattern.size();) {
     std::size_t end = at;
-    while (end < pattern.size() && is_word(pattern[end])) ++end;
+    while (end < pattern.size() && is_word_character(pattern[end])) ++end;
     const std::string_view word = pattern.substr(at, end - at);
     if (!word.empty() && std::ranges::find(kUnmangled, word) == kUnmangled.end())
       words.push_back(word);
@@ -86,16 +79,6 @@ bool names_symbol(std::string_view pattern, const std::vector<std::string_view>&
   return std::ranges::all_of(words, holds) && names_function(pattern, qualified_name(symbol));
 }
 
-// Returns the part of a path after the last slash.
-std::string_view last_component(std::string_view path) {
-  return path.substr(path.rfind('/') + 1);
-}
-
-bool is_member(std::string_view function, std::string_view type) {
-  return function.size() > type.size() && function.starts_with(type) &&
-         function[type.size()] == '.';
-}
-
 /// Returns the name in the processes that multiprocessing spawns, which import the program's file
 /// by another name; empty for names that are not of that file.
 std::string name_in_spawned(std::string_view name) {
@@ -108,23 +91,6 @@ bool is_path(std::string_view pattern) {
   return pattern.find('.') != std::string_view::npos;
 }
 
-/// Returns `sgesdd_` for `SGESDD`, `sgesdd` and `sgesdd_`, the spellings of one function of BLAS or
-/// LAPACK. Empty for other names.
-std::string fortran_name(std::string_view name) {
-  std::string folded;
-  for (const char c : name.substr(0, name.find_last_not_of('_') + 1)) {
-    if (!is_word(c) && c != '*') return {};
-    folded += lower(c);
-  }
-  folded += '_';
-  return library_name(folded) == "BLAS/LAPACK" ? folded : std::string();
-}
-
-bool names_fortran(std::string_view pattern, std::string_view function) {
-  const std::string wanted = fortran_name(pattern);
-  return !wanted.empty() && matches_glob(fortran_name(function), wanted);
-}
-
 /// Returns the library whose functions start like the pattern, up to its first `*`.
 std::string_view library_of(std::string_view pattern) {
   const std::string_view start = pattern.substr(0, std::min(pattern.find('*'), pattern.size()));
@@ -133,52 +99,6 @@ std::string_view library_of(std::string_view pattern) {
 }
 
 }  // namespace
-
-bool NameTargets::names(std::string_view function) const {
-  return std::ranges::any_of(
-      patterns, [&](const std::string& pattern) { return names_function(pattern, function); });
-}
-
-bool NameTargets::names_operator(std::string_view op) const {
-  return std::ranges::any_of(patterns,
-                             [&](const std::string& pattern) { return names_op(pattern, op); });
-}
-
-bool NameTargets::names_method(std::string_view function, std::string_view inside) const {
-  return std::ranges::any_of(classes, [&](const std::string& type) {
-    return is_member(function, type) && function.rfind('.') == type.size() &&
-           !is_member(inside, type);
-  });
-}
-
-bool NameTargets::names_binding(std::string_view symbol, std::string_view file) const {
-  if (bindings.empty()) return false;
-  const std::string canonical = canonical_symbol(symbol);
-  return std::ranges::any_of(bindings, [&](const Binding& binding) {
-    return binding.symbol == canonical && (binding.file.empty() || file.empty() ||
-                                           last_component(binding.file) == last_component(file));
-  });
-}
-
-bool NameTargets::names(const Frame& frame, std::string_view inside) const {
-  if (names(frame.name)) return true;
-  if (frame.op && is_op_call(frame) && names_operator(*frame.op)) return true;
-  const std::string& python_name = frame.detail->python_name;
-  for (const std::string* const name : {&python_name, &frame.detail->implementation})
-    if (!name->empty() && names(*name)) return true;
-  switch (frame.layer) {
-    case Layer::python:
-      return names_method(frame.name, inside);
-    case Layer::library:
-      return std::ranges::any_of(
-          patterns, [&](const std::string& pattern) { return names_fortran(pattern, frame.name); });
-    case Layer::binding:
-      return python_name.empty() && frame.symbol &&
-             names_binding(*frame.symbol, frame.source ? std::string_view(frame.source->file) : "");
-    default:
-      return false;
-  }
-}
 
 const std::optional<CallsByName> KnownNames::kNoneReported;
 
@@ -525,9 +445,10 @@ bool KnownNames::counts_python() const {
 }
 
 bool KnownNames::is_class_of_trace(std::string_view name) const {
+  const std::string class_scope = fmt::format("{}.", name);
   const auto is_called_by = [&](std::string_view function) {
-    return is_member(function, name) &&
-           std::ranges::find(kCalledMethods, function.substr(name.size() + 1)) !=
+    return function.starts_with(class_scope) &&
+           std::ranges::find(kCalledMethods, function.substr(class_scope.size())) !=
                kCalledMethods.end();
   };
   if (reported_ && std::ranges::any_of(std::views::keys(*reported_), is_called_by)) return true;

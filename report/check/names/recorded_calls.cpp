@@ -1,4 +1,4 @@
-#include "report/check/recorded_calls.h"
+#include "report/check/names/recorded_calls.h"
 
 #include <algorithm>
 #include <string>
