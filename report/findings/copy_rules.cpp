@@ -25,7 +25,7 @@ struct WaitingOp {
 };
 constexpr auto kWaitingOps = std::to_array<WaitingOp>({
     {"aten::_local_scalar_dense", "self", "reads a number from a tensor"},
-    {"aten::nonzero", "self", "asks how many elements are not zero of a tensor"},
+    {"aten::nonzero", "self", "asks for the number of nonzero elements of a tensor"},
 });
 
 // Returns true below Module.to(), Module.cpu() and the like, which convert each parameter once.
@@ -42,7 +42,7 @@ Found waiting_copy(const Frame& frame) {
     const TensorFacts* const from = tensor_argument(calls, "src");
     if (to == nullptr || from == nullptr || !is_host(to->device) || is_host(from->device))
       return {};
-    return fmt::format("copies to {} a tensor", to->device);
+    return fmt::format("waits for a copy to {} of a tensor", to->device);
   });
 }
 
