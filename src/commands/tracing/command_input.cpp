@@ -60,6 +60,15 @@ std::vector<std::filesystem::path> traces_beside(const std::filesystem::path& tr
   return traces;
 }
 
+/// Returns a trace with those of the other processes of its job.
+std::vector<Trace> read_traces_of_job(const std::string& file) {
+  std::vector<Trace> traces;
+  traces.push_back(read_trace(file, TraceParts::without_events));
+  for (const std::filesystem::path& other : traces_beside(file, traces.front().meta))
+    traces.push_back(read_trace(other, TraceParts::without_events));
+  return traces;
+}
+
 /// Returns true if an input names a file, existing or not, rather than a command: no op's name
 /// contains a slash or ends like an optrace file.
 bool names_file(const std::string& input) {
@@ -73,9 +82,7 @@ bool names_file(const std::string& input) {
 
 CommandInput read_input_file(const std::string& file, bool times) {
   if (is_report_file(file)) return {read_report(file), {}};
-  std::vector<Trace> traces;
-  traces.push_back(read_trace(file, TraceParts::without_events));
-  return merged_input(std::move(traces), times);
+  return merged_input(read_traces_of_job(file), times);
 }
 
 CommandInput read_input(const std::string& text, bool times) {
@@ -85,11 +92,7 @@ CommandInput read_input(const std::string& text, bool times) {
 CommandInput read_input_to_check(const std::string& text) {
   if (!names_file(text)) return joined_input(trace_command(text));
   if (is_report_file(text)) return {read_report(text), {}};
-  std::vector<Trace> traces;
-  traces.push_back(read_trace(text, TraceParts::without_events));
-  for (const std::filesystem::path& other : traces_beside(text, traces.front().meta))
-    traces.push_back(read_trace(other, TraceParts::without_events));
-  return joined_input(std::move(traces));
+  return joined_input(read_traces_of_job(text));
 }
 
 }  // namespace optrace

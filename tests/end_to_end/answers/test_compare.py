@@ -49,6 +49,34 @@ def test_a_trace_and_its_report_are_the_same(compare, traces):
     assert compare(trace, report)["differences"] == []
 
 
+CHILD = """
+import os, sys, torch
+torch.neg(torch.ones(2))
+if os.fork() == 0:
+    for _ in range(int(sys.argv[1])):
+        torch.sin(torch.ones(2))
+    sys.exit()
+os.wait()
+"""
+
+
+def test_all_processes_of_a_job_are_compared(compare, optrace, python, tmp_path):
+    (tmp_path / "job.py").write_text(CHILD)
+    for calls in ("3", "5"):
+        result = optrace("run", "--children", "--python", python, "--trace", f"{calls}.trace",
+                         "-o", os.devnull, "job.py", calls, cwd=tmp_path)
+        assert result.returncode == 0, result.stderr
+    first, second = tmp_path / "3.trace", tmp_path / "5.trace"
+    assert compare(first, first)["differences"] == []
+    differences = compare(first, second)["differences"]
+    assert any("aten::sin" in str(one) for one in differences)
+    assert not any("aten::neg" in str(one) for one in differences)
+    other, = tmp_path.glob("3.*.trace")
+    other.unlink()
+    missing = optrace("compare", first, second)
+    assert missing.returncode == USAGE and "the trace of another process" in missing.stderr
+
+
 def test_another_dtype_takes_another_way(compare, traces):
     """bfloat16 is multiplied by another BLAS function than float32, or by oneDNN.
 
