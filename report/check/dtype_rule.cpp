@@ -14,6 +14,7 @@
 #include "pytorch/names/python_names.h"
 #include "report/check/certainty.h"
 #include "report/check/rule_functions.h"
+#include "report/details/dispatch_detail.h"
 #include "report/model/op_call.h"
 
 namespace optrace {
@@ -36,13 +37,32 @@ bool computes_in(const std::vector<const TensorFacts*>& tensors, std::string_vie
   });
 }
 
+bool returns_dtype(const DispatchDetail& call, const std::string& dtype) {
+  return std::ranges::any_of(results_of(call), [&](const Result* result) {
+    const auto* const tensor = std::get_if<TensorFacts>(&result->value);
+    return tensor != nullptr && tensor->dtype == dtype && !tensor->wrapped_number;
+  });
+}
+
+/// Returns true if a call that a report leaves out may have a tensor of that dtype. A trace has all
+/// records of its calls, although a path refers to some of them only.
+bool may_be_left_out(const KnownNames& names, const std::string& dtype) {
+  const auto has_dtype = [&](const Trace& trace) {
+    const DispatchDetails details(trace);
+    for (std::uint32_t i = 0; i < trace.op_records.size(); ++i) {
+      if (trace.op_records[i].find(dtype) == std::string::npos) continue;
+      const DispatchDetail recorded = details.recorded(i);
+      if (returns_dtype(recorded, dtype) || computes_in(tensors_in(*recorded.arguments), dtype))
+        return true;
+    }
+    return !trace.meta.merged.empty();
+  };
+  return !names.has_traces() || std::ranges::any_of(names.traces(), has_dtype);
+}
+
 /// Counts the calls of an op with a tensor of that dtype among their arguments or results.
 std::uint64_t calls_on_dtype(const Frame& op, const std::string& dtype) {
-  if (std::ranges::any_of(results_of(op), [&](const Result* result) {
-        const auto* const tensor = std::get_if<TensorFacts>(&result->value);
-        return tensor != nullptr && tensor->dtype == dtype && !tensor->wrapped_number;
-      }))
-    return op.calls;
+  if (returns_dtype(*op.detail->dispatch, dtype)) return op.calls;
   std::uint64_t calls = 0;
   for (const OpCalls& kind : op_calls(op))
     if (computes_in(tensors_in(kind), dtype)) calls += kind.calls;
@@ -65,7 +85,8 @@ class DtypeCounter final : public RuleCounter {
     if (found != 0)
       return {.found = fmt::format("ops called {} on tensors of {}", counted(found, "time"),
                                    rule_.value)};
-    if (arguments.left_out != 0) return {.undecidable = without_some_arguments(arguments.left_out)};
+    if (arguments.left_out != 0 && may_be_left_out(context_.names(), rule_.value))
+      return {.undecidable = without_some_arguments(arguments.left_out)};
     return {.holds = true, .found = "none"};
   }
 

@@ -541,6 +541,14 @@ DispatchDetail DispatchDetails::of(const Step& step, std::vector<Origin>& origin
   return detail;
 }
 
+DispatchDetail DispatchDetails::recorded(std::uint32_t record) const {
+  const Json read = state_->record(record);
+  DispatchDetail detail;
+  detail.arguments = state_->arguments(read);
+  detail.results = state_->results(read);
+  return detail;
+}
+
 DispatchDetail DispatchDetails::handed_on(std::string_view op, const DispatchDetail& from) const {
   DispatchDetail detail;
   detail.step = DispatchStep::redispatch;

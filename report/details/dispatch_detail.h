@@ -47,6 +47,9 @@ class DispatchDetails {
   /// own, as boxed fallbacks do. `from` is the step to that kernel.
   DispatchDetail handed_on(std::string_view op, const DispatchDetail& from) const;
 
+  /// Returns the arguments and the results that an op record has by itself.
+  DispatchDetail recorded(std::uint32_t record) const;
+
   /// Returns the name of the autograd node (`ConvolutionBackward0`) that this op record describes,
   /// or an empty string if it describes none.
   std::string node_name(std::uint32_t record) const;

@@ -109,7 +109,7 @@ bool is_sparse(const TensorFacts& tensor) {
 }
 
 std::uint64_t calls_recording_graph(const Frame& frame) {
-  return std::ranges::any_of(results_of(frame), records_graph) ? frame.calls : 0;
+  return std::ranges::any_of(results_of(*frame.detail->dispatch), records_graph) ? frame.calls : 0;
 }
 
 bool is_contiguous(const TensorFacts& tensor) {

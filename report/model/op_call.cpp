@@ -89,9 +89,8 @@ void add_new_tensors(const std::vector<ResultOrList>& results, std::uint64_t cal
   }
 }
 
-std::vector<const Result*> results_of(const Frame& frame) {
-  const auto& results = frame.detail->dispatch->results;
-  return results ? each_of(*results) : std::vector<const Result*>();
+std::vector<const Result*> results_of(const DispatchDetail& call) {
+  return call.results ? each_of(*call.results) : std::vector<const Result*>();
 }
 
 }  // namespace optrace

@@ -44,8 +44,8 @@ void add_new_tensors(const std::vector<NewTensors>& more, std::vector<NewTensors
 void add_new_tensors(const std::vector<ResultOrList>& results, std::uint64_t calls,
                      std::vector<NewTensors>& sums);
 
-/// Returns the results of a dispatcher frame's most frequent kind of calls. Those of a list are
-/// listed one by one. None without op records, and for other frames.
-std::vector<const Result*> results_of(const Frame& frame);
+/// Returns the results of the most frequent kind of calls. Those of a list are listed one by one.
+/// None without op records.
+std::vector<const Result*> results_of(const DispatchDetail& call);
 
 }  // namespace optrace

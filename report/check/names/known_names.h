@@ -76,6 +76,7 @@ class KnownNames {
 
   /// Returns true if the traces themselves are available, not only a report of them.
   bool has_traces() const { return !traces_.empty(); }
+  std::span<const Trace> traces() const { return traces_; }
 
   /// Returns at most `limit` likely corrections of a pattern that nothing matches, the likeliest
   /// first.

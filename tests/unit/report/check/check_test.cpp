@@ -996,6 +996,20 @@ TEST_CASE("what the report leaves out is no ground for a verdict that it could t
   CHECK(one(report, "no kernel of dtype float64").status == Status::error);
   CHECK(one(report, "no kernel of dtype float16").status == Status::failed);
   CHECK(one(report, "implicit copies <= 1").status == Status::passed);
+  // A trace has the records of these calls, too.
+  Trace recorded;
+  recorded.op_records = {"{}", R"({"op": "aten::mul", "arguments": [{"value": {"tensor":
+      {"shape": [2], "dtype": "float32"}}}, {"value": {"tensor":
+      {"shape": [], "dtype": "float64", "wrapped_number": true}}}]})"};
+  const auto with_records = [&] {
+    return check(report, KnownNames({&recorded, 1}, nullptr),
+                 {parse_rule("no kernel of dtype float64")}, {})
+        .at(0)
+        .status;
+  };
+  CHECK(with_records() == Status::passed);
+  recorded.op_records.emplace_back(R"({"results": [{"tensor": {"dtype": "float64"}}]})");
+  CHECK(with_records() == Status::error);
   dispatch_of(report.roots[0].children[1]).variants_left_out = 1;
   CHECK(one(report, "implicit copies <= 1").status == Status::error);
   CHECK(one(report, "no implicit copy").status == Status::failed);
