@@ -101,6 +101,7 @@ void after_fork_in_child() {
   end_round();
   busy.clear();
   reporting_modules.clear();
+  leave_live_calls_to_parent();
   if (entered.exchange(false)) {
     close(entered_with);
     reset_python_events();

@@ -31,7 +31,9 @@ bool python_found = false;
 
 // The following variables are accessed with the GIL held only.
 
-bool failed = false;              // True if the last call to turn events on failed.
+bool failed = false;  // True if the last call to turn events on failed.
+// Calls that are live in a forked child were made, and counted, in its parent.
+bool in_forked_child = false;
 std::uint64_t newest_thread = 0;  // Threads up to this id have been examined.
 
 std::atomic<void*> left_out = nullptr;  // Thread state of a thread of the tracer.
@@ -391,7 +393,8 @@ int record_live_python() {
       live.ticks = ticks();
       live.function = functions[i];
       add_live_python_call(round, live);
-      if (const CallCount* const calls = count_of_calls(functions[i])) calls->count();
+      const CallCount* const calls = in_forked_child ? nullptr : count_of_calls(functions[i]);
+      if (calls != nullptr) calls->count();
     }
   }
   const Unrecorded unrecorded;
@@ -402,6 +405,10 @@ int record_live_python() {
 void leave_this_thread_out() {
   python_found = python_found || python.find();
   left_out = python_found && python.has_threads() ? python.calling_thread() : nullptr;
+}
+
+void leave_live_calls_to_parent() {
+  in_forked_child = true;
 }
 
 void reset_python_events() {

@@ -9,6 +9,9 @@ int set_python_events(bool on);
 /// thread then ignores it. Call with or without the GIL.
 void leave_this_thread_out();
 
+/// For a forked child: calls that are live when its recording starts don't count as calls.
+void leave_live_calls_to_parent();
+
 /// For a forked child: makes every thread remove its profile function at its next event.
 void reset_python_events();
 
