@@ -11,6 +11,9 @@ RULES = {"implicit-copy", "host-wait", "layout-copy", "repeated-cast", "slow-ker
          "launch-bound", "repeated-op", "graph-break", "recompile", "unused-graph",
          "unread-gradient", "idle-worker", "for-loop-optimizer"}
 
+PROGRAMS = [("slow_on_cpu", []), ("slow_on_cuda", ["--dry-run", "--devices", "2"]),
+            ("slow_when_compiled", [])]
+
 
 @pytest.fixture(scope="module")
 def traced(optrace, python, repository, tmp_path_factory):
@@ -37,9 +40,7 @@ def expected_in(program):
             if (comment := re.search(r"  # ([a-z-]+)$", line))}
 
 
-@pytest.mark.parametrize("name, options", [
-    ("slow_on_cpu", []), ("slow_on_cuda", ["--dry-run", "--devices", "2"]),
-    ("slow_when_compiled", [])])
+@pytest.mark.parametrize("name, options", PROGRAMS)
 def test_each_rule_finds_its_lines_and_no_others(optrace, traced, validate, name, options):
     trace = traced(name, *options)
     result = optrace("findings", trace, "--format", "json")
@@ -67,6 +68,39 @@ def test_each_rule_finds_its_lines_and_no_others(optrace, traced, validate, name
     expected = {"slow_on_cpu": "oneDNN has no convolution of float64",
                 "slow_on_cuda": "cuDNN is switched off"}
     assert expected.get(name, "") in reasons
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("name, options", PROGRAMS[:2])
+def test_calls_are_those_that_the_profiler_counts(optrace, python, repository, traced, name,
+                                                  options):
+    trace = traced(name, *options)
+    program, counted = trace.with_suffix(".py"), trace.with_suffix(".lines.json")
+    profiled = [repository / "tests/truth/profiled_lines.py", program, counted]
+    run = optrace("run", *options, "--python", python, "-o", trace.with_suffix(".none"), *profiled,
+                  timeout=300)
+    assert run.returncode == 0, run.stderr
+    calls, direct, in_function = collections.Counter(), collections.Counter(), collections.Counter()
+    for function, line, op, number, by_line in json.loads(counted.read_text()):
+        calls[line, op] += number
+        direct[line, op] += by_line
+        in_function[function] += by_line
+    stated = collections.Counter()
+    for finding in json.loads(optrace("findings", trace, "--format", "json").stdout)["findings"]:
+        op = finding["evidence"][-1]["name"].split(".")[0]
+        if finding["rule"] == "tiny-ops":
+            assert 1000 <= finding["calls"] <= in_function[finding["message"].split("`")[1]]
+        elif op.startswith("aten::") and finding["pass"] == "forward":
+            stated[finding["rule"], finding["line"], op] += finding["calls"]
+    assert len(stated) > 20
+    for (rule, line, op), number in stated.items():
+        place = line, op
+        if rule in ("host-wait", "layout-copy", "slow-kernel"):
+            assert number == calls[place], (rule, place)
+        elif rule == "repeated-op":
+            assert 10 <= number <= direct[place], (rule, place)
+        else:  # A line may have other copies and casts, too.
+            assert number <= calls[place], (rule, place)
 
 
 def test_rules_have_as_many_lines_that_only_look_alike(repository):
