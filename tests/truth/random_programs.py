@@ -110,7 +110,8 @@ SITUATIONS = [
     "try: IT(); 1 / 0\n except ZeroDivisionError: IT()",
 ]
 CHILDREN = [
-    "child = os.fork()\n if child == 0: IT(); os._exit(0)\n os.waitpid(child, 0)",
+    "def forks():\n  hit(); child = os.fork()\n  if child == 0: IT(); os._exit(0)\n"
+    "  os.waitpid(child, 0)\n forks()",
     "p = multiprocessing.get_context('fork').Process(target=IT); p.start(); p.join()",
     "p = multiprocessing.get_context('spawn').Process(target=IT); p.start(); p.join()",
     "subprocess.run([sys.executable, __file__, 'IT'])",
@@ -144,11 +145,14 @@ def program_of(choice, seed):
     situations = choice.sample(SITUATIONS * 2, 2 * len(SITUATIONS)) + [choice.choice(CHILDREN)]
     situations += {2: REPLACED, 3: COMPILED, 4: UNRECORDED}.get(seed % 5, [])
     called = choice.sample(names, len(names) // 2)
-    main = [text.replace("IT", choice.choice(called)) for text in situations]
+    defined = re.findall(r"^def (\w+)", "\n".join(texts), re.MULTILINE)
+    main = [text.replace("IT", choice.choice(
+        # A lambda can't be sent to another process.
+        [one for one in called if one in defined] if text in CHILDREN else called))
+            for text in situations]
     return (IMPORTS + "\n".join(texts) + "\nif __name__ == '__main__' and sys.argv[1:]:\n"
             " globals()[sys.argv[1]]()\nelif __name__ == '__main__':\n " + "\n ".join(main) + "\n",
-            IMPORTS + "\n".join(texts[:3]) + "\nf0(); op(0)\n",
-            re.findall(r"^def (\w+)", "\n".join(texts), re.MULTILINE))
+            IMPORTS + "\n".join(texts[:3]) + "\nf0(); op(0)\n", defined)
 
 
 def truth_of(account, inside, defined):
@@ -174,9 +178,9 @@ def truth_of(account, inside, defined):
     return {name: calls for name, calls in truth.items() if "<lambda>" not in name}
 
 
-def rules_of(choice, truth, number):
-    """Returns {rule: whether it holds}."""
-    rules = {rule: holds for rule, holds in BACKENDS.items() if truth.get(rule.split()[0])}
+def rules_of(choice, truth, number, backends):
+    """Returns {rule: whether it holds}, with those of `backends` whose op is called."""
+    rules = {rule: holds for rule, holds in backends.items() if truth.get(rule.split()[0])}
     names = sorted(truth)
     while len(rules) < number:
         name = choice.choice(names)
@@ -209,7 +213,7 @@ def verdicts(optrace, python, folder, seed, number, inside):
                          capture_output=True, text=True, check=False)
     assert ran.returncode == 0 and "Traceback" not in ran.stderr, (seed, ran.stderr)
     truth = truth_of((folder / "account").read_text(), inside, defined)
-    rules = rules_of(choice, truth, number)
+    rules = rules_of(choice, truth, number, BACKENDS)
     (folder / "rules.json").write_text(json.dumps({"rules": list(rules)}))
     checked = subprocess.run([optrace, "check", folder / "t.trace", "--format", "json",
                               "--expect", folder / "rules.json"],
