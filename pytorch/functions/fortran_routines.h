@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <string_view>
 
 namespace optrace {
@@ -39,6 +40,21 @@ inline constexpr auto kFortranRoutines = std::to_array<FortranRoutine>({
     {"gelss", false, true},      {"gelsy", false, true}, {"sytrf", false, true},
     {"hetrf", false, true},      {"sytrs", false, true}, {"hetrs", false, true},
 });
+
+/// Routines of LAPACK that return the size of their workspace instead if `lwork` is -1, and of
+/// which the calls that compute are recorded (target/op_recorder/libraries/blas_calls.cpp).
+inline constexpr auto kRoutinesWithQuery = std::to_array<std::string_view>(
+    {"geqrf", "orgqr", "ungqr", "ormqr", "unmqr", "syevd", "heevd", "geev", "gesdd", "gels",
+     "gelsd", "gelss", "gelsy", "sytrf", "hetrf"});
+
+/// Returns true for functions of these: `sgeqrf_`, MKL's `mkl_lapack__sgeqrf_`.
+constexpr bool has_workspace_query(std::string_view function) {
+  if (const std::size_t scope = function.rfind("__"); scope != std::string_view::npos)
+    function.remove_prefix(scope + 2);
+  return function.size() > 2 && function.ends_with('_') &&
+         std::ranges::find(kRoutinesWithQuery, function.substr(1, function.size() - 2)) !=
+             kRoutinesWithQuery.end();
+}
 
 /// Returns the routine with this name, without type and `_`; null if it is not in the table.
 constexpr const FortranRoutine* fortran_routine(std::string_view name) {

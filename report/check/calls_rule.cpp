@@ -82,7 +82,8 @@ class CallsCounter final : public RuleCounter {
         occurrences().add_path(path.frames);
         occurrences().add_place(path, frame.calls);
       } else {
-        occurrences().add(path, frame.calls);
+        queries_ += frame.calls - calls_with_work(frame);
+        occurrences().add(path, calls_with_work(frame));
       }
     } else {
       occurrences().add(path, calls_inside(targets_, frame));
@@ -151,7 +152,8 @@ class CallsCounter final : public RuleCounter {
 
   /// Reports leave out calls below which they show nothing, and count resumptions of generators.
   std::uint64_t found() const {
-    return std::max(occurrences().count(), recorded_.native) +
+    return std::max(occurrences().count(),
+                    recorded_.native - std::min(queries_, recorded_.native)) +
            (context_.names().counts_python() && context_.names().has_traces()
                 ? recorded_.python
                 : std::max(in_python_, recorded_.python)) +
@@ -169,6 +171,7 @@ class CallsCounter final : public RuleCounter {
   RecordedCalls recorded_;
   const std::set<std::string> kernels_;
   std::string without_op_;       // How one of them ran, though no call of the op did.
+  std::uint64_t queries_ = 0;    // See calls_with_work().
   std::uint64_t in_python_ = 0;  // Calls in frames of Python functions.
   Observability counted_as_ = Observability::recorded;
 };

@@ -38,7 +38,7 @@ std::uint64_t library_calls(const PathToFrame& path, const CheckContext& /*conte
   const Frame& frame = path.frame();
   const bool is_innermost = std::ranges::none_of(
       frame.children, [](const Frame& child) { return child.layer == Layer::library; });
-  return frame.layer == Layer::library && is_innermost ? frame.calls : 0;
+  return frame.layer == Layer::library && is_innermost ? calls_with_work(frame) : 0;
 }
 
 bool is_copy(const Frame* frame) {

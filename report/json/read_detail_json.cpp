@@ -211,6 +211,7 @@ Detail detail_of(const Json& json) {
   detail.inlined = flag_at(json, "inlined");
   detail.merged = flag_at(json, "merged");
   detail.calls_at_least = flag_at(json, "calls_at_least");
+  detail.workspace_queries = count_at(json, "workspace_queries");
   detail.entered_before_recording = flag_at(json, "entered_before_recording");
   detail.processes = processes_of(json);
   return detail;

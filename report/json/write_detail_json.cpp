@@ -210,6 +210,7 @@ Json to_json(const Detail& detail) {
   add_flag(object, "inlined", detail.inlined);
   add_flag(object, "merged", detail.merged);
   add_flag(object, "calls_at_least", detail.calls_at_least);
+  add_member(object, "workspace_queries", detail.workspace_queries);
   add_flag(object, "entered_before_recording", detail.entered_before_recording);
   add_processes(object, detail.processes);
   return object;

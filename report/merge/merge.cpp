@@ -27,6 +27,7 @@
 #include "report/merge/report_path.h"
 #include "report/merge/timeline.h"
 #include "report/merge/traced_functions.h"
+#include "report/merge/workspace_queries.h"
 #include "report/model/shortfalls.h"
 #include "report/model/walk_frames.h"
 
@@ -165,6 +166,7 @@ Report merge_paths(const Trace& trace, const Index* index, const MergeOptions& o
                                .processes = processes ? &*processes : nullptr},
                               paths);
   report.python_calls = python_calls_of(trace, report.roots);
+  add_workspace_queries(report, trace);
   report.compilations = describe_compilations(trace.meta, functions.generated_code());
   add_compilations(report, functions.generated_code());
   add_triton_kernels(report, TritonKernels(trace.meta));

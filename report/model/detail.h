@@ -273,6 +273,7 @@ struct Detail {
   bool reads_device_memory = false;
   std::vector<LibraryCall> calls;  ///< In the order of first call.
   std::uint64_t device_work_left_out = 0;
+  std::uint64_t workspace_queries = 0;  ///< Calls that only ask LAPACK for a workspace's size.
 
   std::vector<Launch> launches;      ///< Of a device kernel, in the order of first launch.
   std::optional<Duration> duration;  ///< Of all of these launches, on a real GPU.
@@ -302,7 +303,7 @@ struct Detail {
                     device_work_left_out, launches, duration, configurations, cpu_capability,
                     origins, generated, compilations, backward_graph, variables, python_name,
                     returned, not_seen, call_lines, threads, tail_call, inlined, merged,
-                    calls_at_least, entered_before_recording, processes);
+                    calls_at_least, entered_before_recording, processes, workspace_queries);
   }
 };
 

@@ -36,6 +36,10 @@ bool is_call_of(const Frame& frame, std::string_view op) {
   return is_op_call(frame) && frame.op == op;
 }
 
+std::uint64_t calls_with_work(const Frame& frame) {
+  return frame.calls - std::min(frame.calls, frame.detail->workspace_queries);
+}
+
 std::vector<OpCalls> op_calls(const Frame& frame) {
   std::vector<OpCalls> kinds;
   if (!frame.detail->dispatch) return kinds;

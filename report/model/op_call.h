@@ -24,6 +24,9 @@ struct OpCalls {
   const std::string& dispatch_key;                        ///< Empty if unknown.
 };
 
+/// Returns the calls of a frame that do more than ask for the size of a workspace.
+std::uint64_t calls_with_work(const Frame& frame);
+
 /// Returns every kind of calls of a dispatcher frame, in the order of the first of each. None for
 /// other frames.
 std::vector<OpCalls> op_calls(const Frame& frame);

@@ -7,6 +7,7 @@
 
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
+#include "report/model/op_call.h"
 #include "report/model/walk_frames.h"
 
 namespace optrace {
@@ -18,7 +19,7 @@ void add(const Frame& frame, const std::string& library, std::uint64_t took, Fun
   FunctionUsage& usage = functions[{library, frame_name(frame)}];
   usage.library = library;
   usage.name = frame_name(frame);
-  usage.calls += frame.calls;
+  usage.calls += calls_with_work(frame);
   usage.total += took;
 }
 

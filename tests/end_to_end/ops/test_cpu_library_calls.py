@@ -30,12 +30,13 @@ class Runs:
         self._optrace = optrace
         self._run_program = run_program
         self._folder = tmp_path_factory.mktemp("programs")
+        self._traces = {}  # By program.
         self.traced = functools.cache(self._traced)
         self.untraced = functools.cache(self._untraced)
 
     def _traced(self, text, verbose=None, status=0):
         """Returns (CompletedProcess, report, tree) of `optrace run`."""
-        trace = self._folder / "trace"
+        trace = self._traces[text] = self._folder / f"{len(self._traces)}.trace"
         result = self._optrace("run", "--python", self._python, "--trace", trace, "-o", os.devnull,
                                self._program(text), environment={"ONEDNN_VERBOSE": verbose},
                                timeout=300)
@@ -43,6 +44,11 @@ class Runs:
         shown = [self._optrace("report", trace, "--format", form) for form in ("json", "text")]
         assert all(one.returncode == 0 for one in shown), shown
         return result, json.loads(shown[0].stdout), shown[1].stdout
+
+    def check(self, text, *rules):
+        """Returns the CompletedProcess of `optrace check` for a program that was traced last."""
+        return self._optrace("check", self._traces[text],
+                             *[word for rule in rules for word in ("--expect", rule)])
 
     def _untraced(self, text, verbose=None):
         """Returns the CompletedProcess of the program without optrace."""
@@ -179,6 +185,13 @@ def test_blas_and_lapack_sizes(traced, program, function, expected):
     assert len(found) == 1, [*library_calls(traced[1], program)]
     assert {key: found[0].get(key) for key in expected} == expected
     assert found[0]["calls"] == 1
+
+
+def test_a_query_of_the_workspace_is_no_call(traced, runs):
+    """PyTorch asks sgesdd_ for the size of its workspace first. sgetrf_ has none."""
+    result = runs.check(PROGRAM, "calls sgesdd_ == 1", "calls sgetrf_ == 1",
+                        "calls at::native::lapackSvd == 2")
+    assert result.returncode == 0, result.stdout
 
 
 def test_a_batched_product_tells_its_batch(traced):

@@ -123,6 +123,18 @@ class RuleFile {
 
 }  // namespace
 
+TEST_CASE("a call that asks for the size of a workspace is none", "[check]") {
+  Report report;
+  Frame qr = frame(Layer::library, "sgeqrf_", 5);
+  qr.detail.edit().workspace_queries = 2;
+  report.roots.push_back(std::move(qr));
+  const CheckOptions any{.allow_unknown = true};
+  CHECK(one(report, "library calls == 3").found == "3");
+  CHECK(one(report, "calls sgeqrf_ == 3", any).found == "called 3 times");
+  report.roots[0].detail.edit().workspace_queries = 9;  // Of a hostile report.
+  CHECK(one(report, "calls sgeqrf_ == 3", any).status != Status::passed);
+}
+
 TEST_CASE("what was lost or inferred is no ground for a verdict that it could turn", "[check]") {
   Report report = convolution_report();
   report.shortfalls = {{"events_lost", 7}};
