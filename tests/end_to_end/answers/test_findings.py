@@ -91,7 +91,9 @@ def test_calls_are_those_that_the_profiler_counts(optrace, python, repository, t
         if finding["rule"] == "tiny-ops":
             assert 1000 <= finding["calls"] <= in_function[finding["message"].split("`")[1]]
         elif op.startswith("aten::") and finding["pass"] == "forward":
-            stated[finding["rule"], finding["line"], op] += finding["calls"]
+            # One call is for another device: too few for a finding.
+            left_out = "`waits_for_the_second`" in finding["message"]
+            stated[finding["rule"], finding["line"], op] += finding["calls"] + left_out
     assert len(stated) > 20
     for (rule, line, op), number in stated.items():
         place = line, op
