@@ -74,8 +74,10 @@ class DtypeCounter final : public RuleCounter {
   DtypeCounter(const Rule& rule, const CheckContext& context) : rule_(rule), context_(context) {}
 
   void visit(const PathToFrame& path) override {
-    if (is_op_call(path.frame()))
-      occurrences().add(path, calls_on_dtype(path.frame(), rule_.value));
+    const Frame& frame = path.frame();
+    if (!is_op_call(frame)) return;
+    occurrences().add(path, calls_on_dtype(frame, rule_.value));
+    lacks_results_ |= op_calls(frame).size() > 1;
   }
 
   Verdict judge() const override {
@@ -87,6 +89,14 @@ class DtypeCounter final : public RuleCounter {
                                    rule_.value)};
     if (arguments.left_out != 0 && may_be_left_out(context_.names(), rule_.value))
       return {.undecidable = without_some_arguments(arguments.left_out)};
+    if (lacks_results_ && context_.names().has_traces() &&
+        may_be_left_out(context_.names(), rule_.value))
+      return {
+          .undecidable = Undecidable{
+              .why = fmt::format("an op that is called in several ways returned a tensor of {}, "
+                                 "and only the results of its most frequent calls are counted",
+                                 rule_.value),
+              .remedy = "Trace fewer ops (--ops, --count), or a part of the program."}};
     return {.holds = true, .found = "none"};
   }
 
@@ -99,6 +109,7 @@ class DtypeCounter final : public RuleCounter {
  private:
   const Rule& rule_;
   const CheckContext& context_;
+  bool lacks_results_ = false;  // Of the rarer calls of an op.
 };
 
 }  // namespace

@@ -389,12 +389,17 @@ Observability KnownNames::observability_of_indexed(
   const auto has_probe = [&](std::string_view symbol) {
     return names_symbol(exact, words, symbol) && is_probed(symbol);
   };
-  if (best > Observability::unrecorded)
-    for (const Trace& trace : traces_)
-      if (const std::string& folder = trace.meta.torch_folder;
-          !folder.empty() && library_of(pattern).empty() && !names_device_kernel(pattern, words) &&
-          !WheelSymbols(std::filesystem::path(folder) / "lib").any_with(longest, has_probe))
-        return Observability::absent;
+  // A function of a library may be called by no source of PyTorch, and so not be in the index.
+  const bool of_library = !library_of(pattern).empty();
+  if (of_library ? best != Observability::none : best <= Observability::unrecorded) return best;
+  for (const Trace& trace : traces_) {
+    const std::string& folder = trace.meta.torch_folder;
+    if (folder.empty() || names_device_kernel(pattern, words)) continue;
+    const WheelSymbols wheel(std::filesystem::path(folder) / "lib");
+    const bool is_in_wheel = wheel.any_with(longest, has_probe);
+    if (of_library && is_in_wheel) return Observability::recorded;
+    if (!of_library && !is_in_wheel) return Observability::absent;
+  }
   return best;
 }
 
