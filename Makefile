@@ -120,6 +120,7 @@ UNTIL ?=
 verify: verify-packages
 	@$(MAKE) --no-print-directory -j 4 build newest sanitized-build lint-venv docs-venv
 	@$(call prebuild,.venv-newest)
+	@cmake --build --preset release -- -j $(JOBS) --quiet  # With the headers of the environments.
 	@.venv/bin/python -B tests/run.py build -L verify $(if $(UNTIL),--until $(UNTIL))
 
 # What most changes can break; `make test` has everything.
