@@ -135,7 +135,7 @@ def truth_of(program, folder):
             if calls == "-1":
                 unclear.add(name)
     truth = {f"aten::{op}": 0 for op in OPS.split()} | dict.fromkeys(
-        [*PYTHON.split(), *defined_in(program), *MEASURES, *()], 0)
+        [*PYTHON.split(), *defined_in(program), *MEASURES], 0)
     for name, calls in counts.items():
         if "::" in name:
             truth[name] = calls
