@@ -87,17 +87,16 @@ class DtypeCounter final : public RuleCounter {
     if (found != 0)
       return {.found = fmt::format("ops called {} on tensors of {}", counted(found, "time"),
                                    rule_.value)};
-    if (arguments.left_out != 0 && may_be_left_out(context_.names(), rule_.value))
-      return {.undecidable = without_some_arguments(arguments.left_out)};
-    if (lacks_results_ && context_.names().has_traces() &&
-        may_be_left_out(context_.names(), rule_.value))
-      return {
-          .undecidable = Undecidable{
-              .why = fmt::format("an op that is called in several ways returned a tensor of {}, "
-                                 "and only the results of its most frequent calls are counted",
-                                 rule_.value),
-              .remedy = "Trace fewer ops (--ops, --count), or a part of the program."}};
-    return {.holds = true, .found = "none"};
+    const bool lacks_calls =
+        arguments.left_out != 0 || (lacks_results_ && context_.names().has_traces());
+    if (!lacks_calls || !may_be_left_out(context_.names(), rule_.value))
+      return {.holds = true, .found = "none"};
+    if (arguments.left_out != 0) return {.undecidable = without_some_arguments(arguments.left_out)};
+    return {.undecidable = Undecidable{
+                .why = fmt::format("an op that is called in several ways returned a tensor of {}, "
+                                   "and only the results of its most frequent calls are counted",
+                                   rule_.value),
+                .remedy = "Trace fewer ops (--ops, --count), or a part of the program."}};
   }
 
   Sensitivity sensitivity() const override { return {.records = {.more = true}}; }
