@@ -319,8 +319,8 @@ def started(start_optrace, python, tree, variables, tmp_path):
 
 
 def kept(variables):
-    """Returns the number of units in the cache."""
-    return len(list(pathlib.Path(variables["OPTRACE_CACHE_DIR"]).glob("source/*/units/*")))
+    """Returns the number of whole units in the cache, where SIGKILL can leave a temporary file."""
+    return len(list(pathlib.Path(variables["OPTRACE_CACHE_DIR"]).glob("source/*/units/*.unit")))
 
 
 def wait_for_units(process, variables, count):
