@@ -7,6 +7,7 @@ PyTorch's tests, whose test-case class derives from one of the package expecttes
 installed, an empty class replaces it during the import; samples don't need it.
 """
 import contextlib
+import glob
 import itertools
 import os
 import random
@@ -39,6 +40,23 @@ class OpInfoDatabase:
         for name in names:
             found += [info for info in self._ops.get(name, ()) if info not in found]
         return found
+
+    def may_have(self, full_name):
+        """Tells, from PyTorch's source, whether an OpInfo can have this name of an op and a
+        variant. Op names are string literals there; variants can be computed.
+        """
+        folder = os.path.join(os.path.dirname(self._torch.__file__), "testing", "_internal")
+        words = full_name.split(".")
+        literals = [quote + ".".join(words[:count]) + quote
+                    for count in range(1, len(words) + 1) for quote in "'\"" if all(words)]
+        for path in [os.path.join(folder, "common_methods_invocations.py"),
+                     *glob.glob(os.path.join(glob.escape(folder), "opinfo", "**", "*.py"),
+                                recursive=True)]:
+            with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
+                text = file.read()
+                if any(literal in text for literal in literals):
+                    return True
+        return False
 
     def names(self):
         """Returns all names known to find()."""

@@ -51,7 +51,9 @@ class Resolver:
         except NotKnown:
             # OpInfo has additional names: `max.reduction_with_dim`, `T`.
             short = name[len("torch."):] if name.startswith("torch.") else name
-            infos = [] if constructor is not None else self._opinfo.find(short, name)
+            if constructor is not None or not self._opinfo.may_have(short):
+                raise
+            infos = self._opinfo.find(short, name)
             infos = [info for info in infos if _full_name(info) in (short, name)]
             if not infos:
                 raise
