@@ -13,7 +13,7 @@ CONFIGURE = cmake $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=
 # Ninja, with an estimate of the time that is left. The recipe adds the word for a step that is done.
 NINJA = setup/with-estimate.py
 
-.PHONY: help run test verify check packages test-packages verify-packages interpreter setup reference product prebuilt wheel build compiled compiled-product newest pythons sanitize sanitized-build sanitized-first fuzz stress neighbours neighbours-venv pytorch-tests matrix bench sweep index docs docs-venv diagram format lint-venv lint analyze clean
+.PHONY: help run test verify check packages test-packages verify-packages interpreter setup reference product prebuilt wheel build compiled compiled-product newest pythons sanitize sanitized-build sanitized-first fuzz stress neighbours neighbours-venv pytorch-tests release-tests matrix bench sweep index docs docs-venv diagram format lint-venv lint analyze clean
 
 help:
 	@echo 'make run       set everything up and run optrace conv2d'
@@ -29,6 +29,7 @@ help:
 	@echo 'make stress    threads, forks, signals and libraries that come and go, traced for ten minutes; 500 attaches'
 	@echo 'make neighbours  profilers, debuggers, event loops, servers and frameworks, traced'
 	@echo 'make pytorch-tests  what PyTorch tests of itself, with and without optrace run, an hour or more'
+	@echo 'make release-tests  the tests that take too long for make verify'
 	@echo 'make matrix    the same workloads with every Python here and three versions of torch'
 	@echo 'make bench     the measurements of docs/benchmarks.md'
 	@echo 'make sweep     trace every op, module and optimizer of PyTorch (half an hour)'
@@ -110,15 +111,16 @@ sanitized-build sanitized-first: interpreter test-packages
 sanitize: setup sanitized-build
 	@ctest --test-dir build-sanitize --output-on-failure -R '^unit: '
 
-test: test-packages
-	@$(MAKE) --no-print-directory -j 3 build newest sanitized-first
+# Compiling doesn't wait for the packages that only tests need.
+test: packages
+	@$(MAKE) --no-print-directory -j 4 test-packages build newest sanitized-first
 	@$(call prebuild,.venv-newest)
-	@.venv/bin/python -B tests/run.py build -LE verify
+	@.venv/bin/python -B tests/run.py build -LE 'verify|release'
 
 # UNTIL: the time in seconds since 1970 at which to stop; what was not run is listed.
 UNTIL ?=
-verify: verify-packages
-	@$(MAKE) --no-print-directory -j 4 build newest sanitized-build lint-venv docs-venv
+verify: packages
+	@$(MAKE) --no-print-directory -j 5 verify-packages build newest sanitized-build lint-venv docs-venv
 	@$(call prebuild,.venv-newest)
 	@cmake --build --preset release -- -j $(JOBS) --quiet  # With the headers of the environments.
 	@.venv/bin/python -B tests/run.py build -L verify $(if $(UNTIL),--until $(UNTIL))
@@ -155,6 +157,10 @@ pytorch-tests: build
 	@.venv/bin/python -B tests/pytorch_tests/run_pytorch_tests.py \
 	  --python .venv/bin/python --source .source/pytorch-2.6.0
 
+release-tests: test-packages
+	@$(MAKE) --no-print-directory -j 2 build newest
+	@.venv/bin/python -B tests/run.py build -L release
+
 matrix: build
 	@.venv/bin/python -B tests/matrix/run_matrix.py $(MATRIX)
 
@@ -168,7 +174,7 @@ index: build newest
 	@setup/make-index.sh
 
 docs-venv: packages
-	@setup/make-venv.sh .venv-docs setup/requirements-docs.txt
+	@COMPILE=mkdocs setup/make-venv.sh .venv-docs setup/requirements-docs.txt
 
 # Not --quiet, which hides warnings from --strict too.
 docs: docs-venv
@@ -183,9 +189,8 @@ format: packages
 	@setup/install-packages.sh setup/packages-lint.txt
 	@git ls-files '*.cpp' '*.h' | xargs clang-format-19 -i
 
-lint-venv: packages
-	@setup/install-packages.sh setup/packages-lint.txt
-	@setup/make-venv.sh .venv-lint setup/requirements-lint.txt tests/requirements.txt
+lint-venv: verify-packages
+	@COMPILE=mypy setup/make-venv.sh .venv-lint setup/requirements-lint.txt tests/requirements.txt
 
 # The sources that are compiled on the user's machine are part of no other build.
 lint: build newest lint-venv

@@ -225,7 +225,11 @@ def _run(arguments, timeout=TIMEOUT, env=None, **options):
 
 
 def pytest_configure(config):
+    # Inductor of the newest torch then neither tries out what the processor can do nor compiles
+    # headers in advance, which takes longer than the kernels of these programs.
+    os.environ.update(TORCHINDUCTOR_VEC_ISA_OK="1", TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS="0")
     config.addinivalue_line("markers", "verify: run by `make verify`, not by `make test`")
+    config.addinivalue_line("markers", "release: run by `make release-tests` before a release")
     config.addinivalue_line("markers", "stress: run by `make stress` before a release")
 
 

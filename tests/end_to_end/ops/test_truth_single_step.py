@@ -263,7 +263,7 @@ def tenth(comparison, repository, python):
     return names, lines, "\n".join(details[-5000:] for *_, details in answers)
 
 
-@pytest.mark.verify
+@pytest.mark.release
 def test_no_wrong_parent_in_the_tenth_of_all_ops(tenth):
     names, lines, details = tenth
     compared = {line["workload"]: line for line in lines if "matched" in line}

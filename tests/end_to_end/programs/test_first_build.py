@@ -78,7 +78,7 @@ def has_op_records(optrace, trace):
     return '"dispatch_key"' in report.stdout
 
 
-@pytest.mark.parametrize("seconds", [12, pytest.param(130, marks=pytest.mark.verify)])
+@pytest.mark.parametrize("seconds", [12, pytest.param(130, marks=pytest.mark.release)])
 @pytest.mark.parametrize("finds", ["before", "when torch is imported"])
 def test_a_slow_compiler_is_waited_for(optrace, python, hidden_python, place, seconds, finds):
     compiler = place.use(seconds=seconds)

@@ -369,10 +369,8 @@ def test_two_at_a_time(fresh, started, source_command, tree, variables, tmp_path
 def test_memory_is_bounded(source_command, tree, tmp_path):
     """A unit that exceeds the memory limit is listed as not indexed; the others are indexed."""
     (tree / "c10/core/TestHuge.cpp").write_text(
-        "template <int N> struct F { char data[N + 1]; F<N - 1> next; };\n"
-        "template <> struct F<0> {};\n" + "".join(
-            f"struct A{n} {{ int a[{n + 1}]; void f() {{ a[0] = {n}; }} }};\n"
-            for n in range(400000)))
+        "template <class T, T...> struct Numbers {};\n"
+        "using Huge = __make_integer_seq<Numbers, int, 3000000>;\nHuge* huge;\n")
     (tree / "c10/core/TestSmall.cpp").write_text("namespace c10 { void test_small() {} }\n")
     try:
         result = source_command("add", tree, "--only", "c10/core/Test*.cpp", "--worker-memory",

@@ -69,7 +69,7 @@ TEST_CASE("Paths of anchors are relative to the source tree", "[wheel]") {
   CHECK(path_in_tree("/usr/include/c++/13/vector").empty());
 }
 
-TEST_CASE("A wheel tells which functions it has", "[wheel]") {
+TEST_CASE("A wheel tells which functions it has", "[wheel][whole_wheel]") {
   const WheelCode& code = wheel();
   CHECK(code.contains("_ZN2at4_ops10add_Tensor4callERKNS_6TensorES4_RKN3c106ScalarE"));
   CHECK(!code.contains("_ZN2at4_ops10add_Tensor4callEv"));
@@ -102,7 +102,7 @@ TEST_CASE("A source file matches the anchors that were compiled from it", "[whee
         std::set<std::string>{"c10/b.cpp"});
 }
 
-TEST_CASE("Generated code is indexed with the wheel's symbols", "[wheel]") {
+TEST_CASE("Generated code is indexed with the wheel's symbols", "[wheel][whole_wheel]") {
   const PrivateFolder folder;
   const auto ATen = folder.path() / "build/aten/src/ATen";
   std::filesystem::create_directories(ATen);
@@ -143,7 +143,7 @@ TORCH_FN(wrapper_CPU_made_up)); }
   CHECK(contents.registrations[0].line == 12);
 }
 
-TEST_CASE("Code that is carried over claims only what the anchors prove", "[wheel]") {
+TEST_CASE("Code that is carried over claims only what the anchors prove", "[wheel][whole_wheel]") {
   const PrivateFolder folder;
   const auto path = folder.path() / "base.index";
   // The base is this wheel's own, with five lines less before the function bmm's file.

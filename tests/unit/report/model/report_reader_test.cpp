@@ -18,6 +18,7 @@
 #include "report/compare/formats/comparison_output.h"
 #include "tests/unit/report/frame_details.h"
 #include "tests/unit/report/written_report.h"
+#include "tests/unit/sanitized.h"
 
 using namespace optrace;
 using Json = nlohmann::json;
@@ -318,7 +319,7 @@ TEST_CASE("hostile reports do no harm", "[report_reader]") {
   }
   // Every byte changed, and the text truncated at every byte.
   std::mt19937 random(1);
-  for (std::size_t at = 0; at < full_report().size(); ++at) {
+  for (std::size_t at = 0; at < full_report().size(); at += kOneOf) {
     std::string spoiled = full_report();
     spoiled[at] = static_cast<char>(random());
     survive(spoiled);
