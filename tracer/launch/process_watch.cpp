@@ -40,11 +40,12 @@ bool ProcessWatch::ends_within(std::chrono::milliseconds limit) const {
 namespace {
 
 /// Returns true for a process that has a library of torch in its memory, but for Inductor's
-/// processes that compile kernels.
+/// processes that compile kernels, or try (cpu_vec_isa.py) which instructions the CPU has.
 bool uses_torch(pid_t process) {
   std::ifstream command(fmt::format("/proc/{}/cmdline", process));
   for (std::string word; std::getline(command, word, '\0');)
-    if (word.find("_inductor") != std::string::npos) return false;
+    for (const char* const inductors : {"_inductor", "\nfrom ctypes import cdll\n"})
+      if (word.find(inductors) != std::string::npos) return false;
   const std::string library = fmt::format("/{}", kTorchCpu);
   std::ifstream maps(fmt::format("/proc/{}/maps", process));
   for (std::string line; std::getline(maps, line);)

@@ -130,6 +130,8 @@ const std::vector<Registration>& KnownNames::registrations() const {
 
 NameTargets KnownNames::targets_of(std::string_view pattern) const {
   NameTargets targets;
+  targets.why_unobservable = why_no_call(pattern);
+  if (!targets.why_unobservable.empty()) return targets;  // Nothing is a call of the name.
   targets.patterns.emplace_back(pattern);
   const std::string in_spawned = name_in_spawned(pattern);
   if (!in_spawned.empty()) targets.patterns.push_back(in_spawned);
@@ -152,6 +154,24 @@ NameTargets KnownNames::targets_of(std::string_view pattern) const {
   if (observability_of_functions(scopes_left_out) != Observability::none)
     targets.patterns.push_back(std::move(scopes_left_out));
   return targets;
+}
+
+std::string KnownNames::why_no_call(std::string_view pattern) const {
+  if (pattern.find_first_of("*.") != std::string_view::npos) return {};
+  const std::string exact(pattern.substr(0, pattern.find('<')));
+  const auto names = [&](std::string_view function) {
+    return names_function(exact, function) || names_function("*::" + exact, function);
+  };
+  if (names("c10::Dispatcher::callWithDispatchKeySlowPath"))
+    return "PyTorch calls it only while its ops are recorded, as optrace does";
+  const std::vector<std::string_view> words = identifiers_in(exact);
+  if (index_ == nullptr || words.empty() || observability_of_ops(exact) != Observability::none)
+    return {};
+  for (const Registration& one : registrations())
+    if (one.kind == RegistrationKind::stub &&
+        one.name.find(words.back()) != std::string_view::npos && names(qualified_name(one.name)))
+      return "it is a stub, in which its callers look for the kernel of a device";
+  return {};
 }
 
 void KnownNames::add_python_names(std::string_view pattern, NameTargets& targets) const {

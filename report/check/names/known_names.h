@@ -86,6 +86,8 @@ class KnownNames {
   bool complete() const { return index_ != nullptr; }
 
  private:
+  /// Returns why there are no calls of a C++ name that are the program's; empty for other names.
+  std::string why_no_call(std::string_view pattern) const;
   void add_python_names(std::string_view pattern, NameTargets& targets) const;
   void add_matching_python_names(std::string_view pattern, NameTargets& targets) const;
   static void add_python_name(const PythonName& name, NameTargets& targets);
