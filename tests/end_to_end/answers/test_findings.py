@@ -1,6 +1,7 @@
 """`optrace findings`: each rule finds its program, at its line, and nothing else."""
 import collections
 import json
+import os
 import re
 import shutil
 
@@ -106,44 +107,42 @@ def test_calls_are_those_that_the_profiler_counts(optrace, python, repository, t
 
 
 def test_rules_have_as_many_lines_that_only_look_alike(repository):
-    programs = "".join((repository / f"tests/programs/{name}.py").read_text()
-                       for name in ("slow_on_cpu", "slow_on_cuda", "slow_when_compiled"))
+    programs = "".join((repository / f"tests/programs/{name}.py").read_text() for name in (
+        "slow_on_cpu", "slow_on_cuda", "slow_when_compiled", "slow_in_workers",
+        "trained_in_part"))
     found = collections.Counter(re.findall(r"  # ([a-z-]+)$", programs, re.MULTILINE))
     alike = collections.Counter(re.findall(r"  # not ([a-z-]+)$", programs, re.MULTILINE))
-    # The others are about a whole program, or need a GPU.
-    for rule in RULES - {"launch-bound", "unread-gradient", "idle-worker"}:
+    # Those of launch-bound, which needs a GPU's times, are in findings_test.cpp.
+    for rule in RULES - {"launch-bound"}:
         assert found[rule] >= 10 and alike[rule] >= 10, (rule, found[rule], alike[rule])
 
 
-@pytest.mark.parametrize("trained, gradients", [
-    ("all", None), ("head", "(7 float32, 7×5 float32)"),
-    *(pytest.param(*case, marks=pytest.mark.verify) for case in (
-        ("frozen", None), ("clipped", None), ("input", "(2×5 float32)")))])
-def test_gradients_that_nothing_reads_are_found(optrace, python, repository, tmp_path, trained,
-                                                gradients):
+def test_gradients_that_nothing_reads_are_found(optrace, python, repository, build, run_program,
+                                                tmp_path):
     program = repository / "tests/programs/trained_in_part.py"
-    trace = tmp_path / "part.trace"
-    run = optrace("run", "--python", python, "--trace", trace, "-o", tmp_path / "report", program,
-                  trained, timeout=300)
-    assert run.returncode == 0, run.stderr
-    answer = json.loads(optrace("findings", trace, "--format", "json").stdout)
-    found = [(finding["line"], finding["rule"]) for finding in answer["findings"]
-             if finding["rule"] == "unread-gradient"]
-    assert found == ([(line, rule) for line, rule in expected_in(program)] if gradients else [])
-    assert (gradients is None) or any(gradients in finding["message"]
-                                      for finding in answer["findings"])
+    ended = run_program([python, program, tmp_path], timeout=300,
+                        env={**os.environ, "PYTHONPATH": str(build / "python")})
+    assert ended.returncode == 0, ended.stderr
+    found = {}
+    for trace in tmp_path.glob("*.trace"):
+        answer = json.loads(optrace("findings", trace, "--format", "json").stdout)
+        found |= {(finding["line"], finding["rule"]): finding["message"]
+                  for finding in answer["findings"] if finding["rule"] == "unread-gradient"}
+    assert found.keys() == expected_in(program)
+    messages = " ".join(found.values())
+    assert "(7 float32, 7×5 float32)" in messages and "(4×5 float32)" in messages
 
 
 def test_workers_that_fetch_nothing_are_found(optrace, traced):
     trace = traced("slow_in_workers", "--children")
     traces = [trace, *trace.parent.glob("slow_in_workers.*.trace")]
-    assert len(traces) == 5
+    assert len(traces) > 30
     summary = optrace("report", *traces).stdout
     assert f"optrace findings {trace} {trace.with_suffix('')}.*.trace  " in summary
     answer = json.loads(optrace("findings", *traces, "--format", "json").stdout)
-    found = [(finding["line"], finding["rule"], finding["calls"])
-             for finding in answer["findings"]]
-    assert found == [(line, rule, 1) for line, rule in expected_in(trace.with_suffix(".py"))]
+    found = [(finding["line"], finding["rule"]) for finding in answer["findings"]]
+    assert sorted(found) == sorted(expected_in(trace.with_suffix(".py")))
+    assert {finding["calls"] for finding in answer["findings"]} == {1, 2}
 
 
 def test_check_takes_the_rules(optrace, traced):

@@ -350,31 +350,82 @@ TEST_CASE("compilations after the first are found", "[findings]") {
   CHECK(rules_in(compiled(2)).empty());
 }
 
+namespace {
+
+// A line that launches kernels: the calls take the host at least 4,000 ns each, and the device
+// `kernel` ns on average.
+struct Launches {
+  std::string function = "cudaLaunchKernel";
+  std::uint64_t calls = 1000;
+  std::uint64_t kernel = 3999;
+  std::uint64_t kernels = 1;  // Of each call.
+  std::uint64_t left_out = 0;
+  bool has_range = true;
+};
+
+Frame frame_of(const Launches& line) {
+  const std::uint64_t kernels = line.calls * line.kernels;
+  Frame device = frame(Layer::device, "at::native::vectorized_elementwise_kernel", kernels);
+  device.detail.edit().duration = Duration{line.calls * line.kernel, 0, 0};
+  Frame launch = frame(Layer::library, line.function, line.calls);
+  launch.time = FrameTime{.total = line.calls * 9000};
+  if (line.has_range) launch.time->range = FrameTime::Range{.shortest = 4000};
+  launch.detail.edit().device_work_left_out = line.left_out;
+  return below(in_line(call("aten::add.Tensor", line.calls)),
+               below(std::move(launch), std::move(device)));
+}
+
+Report launched(const Launches& line, const std::string& file = "/home/u/train.py") {
+  return report_of(frame_of(line), file);
+}
+
+}  // namespace
+
 TEST_CASE("kernels that are shorter than their launch are found", "[findings]") {
-  // Launches of at least 4,000 ns; each has a kernel of `kernel` ns on average.
-  const auto launches = [](std::uint64_t calls, std::uint64_t kernel, std::uint64_t left_out = 0) {
-    Frame device = frame(Layer::device, "at::native::vectorized_elementwise_kernel", calls);
-    device.detail.edit().duration = Duration{calls * kernel, 0, 0};
-    Frame launch = frame(Layer::library, "cudaLaunchKernel", calls);
-    launch.time = FrameTime{.total = calls * 9000, .range = FrameTime::Range{.shortest = 4000}};
-    launch.detail.edit().device_work_left_out = left_out;
-    return report_of(below(in_line(call("aten::add.Tensor", calls)),
-                           below(std::move(launch), std::move(device))));
-  };
-  const Report shorter = launches(1000, 3999);
+  for (const std::string function :
+       {"cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cuLaunchKernelEx",
+        "cublasSgemm_v2", "cublasGemmEx", "cublasGemmStridedBatchedEx", "cublasLtMatmul",
+        "cudnnBackendExecute"}) {
+    CAPTURE(function);
+    CHECK(rules_in(launched({.function = function})) == Names{"launch-bound"});
+  }
+  const Report shorter = launched({.calls = 1200, .kernels = 2});
   REQUIRE(rules_in(shorter) == Names{"launch-bound"});
-  CHECK(find(shorter)[0].cost_ns == 9'000'000);
+  CHECK(find(shorter)[0].cost_ns == 10'800'000);
   CHECK(find(shorter)[0].line == 7);
-  CHECK(rules_in(launches(999, 3999)).empty());
-  CHECK(rules_in(launches(1000, 4000)).empty());
-  CHECK(rules_in(launches(1000, 0)).empty());  // Times were not recorded.
-  CHECK(rules_in(launches(1000, 3999, 1)).empty());
-  Report dry = launches(1000, 1);
+  // Lines of one function are added up.
+  Report lines = launched({.calls = 600});
+  Frame second = frame_of({.function = "cublasGemmEx", .calls = 500});
+  second.source = FrameSource{.file = "Operators.cpp", .line = 1, .call_line = 9, .url = ""};
+  lines.roots[0].children.push_back(std::move(second));
+  REQUIRE(rules_in(lines) == Names{"launch-bound"});
+  CHECK(find(lines)[0].lines == std::vector<std::uint32_t>{7, 9});
+}
+
+TEST_CASE("launches that only look too long are not found", "[findings]") {
+  CHECK(rules_in(launched({.calls = 999})).empty());
+  CHECK(rules_in(launched({.kernel = 4000})).empty());
+  CHECK(rules_in(launched({.kernel = 0})).empty());  // Times were not recorded.
+  CHECK(rules_in(launched({.left_out = 1})).empty());
+  CHECK(rules_in(launched({.has_range = false})).empty());
+  for (const std::string function :
+       {"cudaMemcpyAsync", "cudaGraphLaunch", "cudaEventRecord", "cusparseSpMM", "ncclAllReduce"}) {
+    CAPTURE(function);
+    CHECK(rules_in(launched({.function = function})).empty());
+  }
+  CHECK(rules_in(launched({}, "/opt/lib/python3.11/site-packages/timm/layers/norm.py")).empty());
+  Report dry = launched({.kernel = 1});
   dry.dry_run = EmulatedDevice{"sm_90", {}, 1};
   CHECK(rules_in(dry).empty());
-  Report incomplete = launches(1000, 10);
+  Report incomplete = launched({});
   incomplete.roots[0].children[0].children[0].children[0].calls = 999;
   CHECK(rules_in(incomplete).empty());
+  Report step = launched({});
+  Frame optimizer = python_function("torch.optim.sgd._single_tensor_sgd", "torch/optim/sgd.py");
+  optimizer.children = std::move(step.roots[0].children);
+  step.roots[0].children.clear();
+  step.roots[0].children.push_back(std::move(optimizer));
+  CHECK(rules_in(step).empty());
 }
 
 TEST_CASE("a rule is applied to each device of a process", "[findings]") {
