@@ -22,11 +22,11 @@ constexpr auto kExplicitCopies = std::to_array<std::string_view>(
     {"to", "cpu", "cuda", "copy_", "item", "tolist", "numpy", "type", "type_as", "tensor",
      "as_tensor", "asarray", "new_tensor", "load", "load_state_dict", "save"});
 
-/// Returns the devices of all tensors among the arguments of calls.
+/// Returns the devices of all tensors among the arguments of calls, but for those without values.
 std::set<std::string_view> devices_of(const OpCalls& calls) {
   std::set<std::string_view> devices;
   for (const TensorFacts* const tensor : tensors_in(calls))
-    if (!tensor->device.empty()) devices.insert(tensor->device);
+    if (!tensor->device.empty() && tensor->device != "meta") devices.insert(tensor->device);
   return devices;
 }
 

@@ -499,6 +499,7 @@ def more_graphs():
     with torch.no_grad():
         for _ in range(3):
             F.mse_loss(model(rows), rows)  # not unused-graph
+    torch.func.hessian(lambda row: (row.sin() * row).sum())(rows[0])  # not implicit-copy
 
 
 slow_kernels()

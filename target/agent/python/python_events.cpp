@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 #include "target/agent/process/library_loads.h"
 #include "target/agent/process/system_calls.h"
@@ -65,7 +66,12 @@ std::uint32_t new_python_function(void* frame, void* code) {
   constexpr int kOptimized = 0x1;  // Absent in modules and in the bodies of classes.
   constexpr int kResumes = 0x2A0;  // CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR.
   const int flags = number_in_code(python, code, "co_flags");
-  function.counted = (flags & kOptimized) != 0;
+  // A module runs once, so its frames count it, but for those that a forked child has of its
+  // parent.
+  constexpr std::string_view kModule = "<module>";
+  function.counted =
+      (flags & kOptimized) != 0 ||
+      (in_forked_child && std::string_view(function.text, function.name_size).ends_with(kModule));
   function.resumes = (flags & kResumes) != 0;
   add_positions(code, function);
   return describe_function(address_of(code), kIsCode, function);

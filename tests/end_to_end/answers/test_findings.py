@@ -143,6 +143,10 @@ def test_workers_that_fetch_nothing_are_found(optrace, traced):
     found = [(finding["line"], finding["rule"]) for finding in answer["findings"]]
     assert sorted(found) == sorted(expected_in(trace.with_suffix(".py")))
     assert {finding["calls"] for finding in answer["findings"]} == {1, 2}
+    # What runs while a worker is forked is called in the parent alone.
+    checked = optrace("check", trace, "--expect", "calls __main__.<module> == 1", "--expect",
+                      "calls __main__.fewer_batches_than_workers == 1")
+    assert checked.returncode == 0, checked.stdout
 
 
 def test_check_takes_the_rules(optrace, traced):
