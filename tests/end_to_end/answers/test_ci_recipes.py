@@ -111,3 +111,61 @@ def test_torch_compile_breaks_a_graph(checked, commands, tmp_path, more, status)
     assert result.returncode == status, result.stdout + result.stderr
     if more:
         assert "no graph break: 1" in result.stdout
+
+
+# Programs in which no recipe finds anything, one of each kind.
+CLEAN = {
+    "eager": STEP.format(more=""),
+    "compiled": COMPILED_STEP.format(more="").replace('(backend="eager")', ""),
+    "with children": """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+if __name__ == "__main__":
+    model = torch.nn.Linear(8, 1)
+    for rows, in DataLoader(TensorDataset(torch.ones(8, 8)), batch_size=4, num_workers=2):
+        model(rows).square().mean().backward()
+""",
+    "two ranks": """
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+def work(rank, store):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", store=dist.FileStore(store, 2), rank=rank, world_size=2)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=True)
+    for _ in range(2):
+        optimizer.zero_grad()
+        model(torch.ones(4, 8)).square().mean().backward()
+        optimizer.step()
+    dist.destroy_process_group()
+
+if __name__ == "__main__":
+    mp.spawn(work, ("store",), nprocs=2)
+""",
+}
+RECIPES = ("When a new copy appears", "When something runs in double precision, or on the CPU",
+           "When torch.compile breaks a graph")
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("torch", ["python", "newest_python"])
+@pytest.mark.parametrize("kind", CLEAN)
+def test_recipes_pass_on_clean_programs_from_a_cold_cache(request, optrace, commands, tmp_path,
+                                                          kind, torch):
+    (tmp_path / "step.py").write_text(CLEAN[kind])
+    cold = {"OPTRACE_PYTHON": request.getfixturevalue(torch), "OPTRACE_CACHE_DIR": None,
+            "XDG_CACHE_HOME": tmp_path / "cache", "TORCHINDUCTOR_CACHE_DIR": tmp_path / "inductor"}
+    ((dry_run, of_copies), _), ((_, of_dtypes), _), ((run, of_breaks), _) = map(commands, RECIPES)
+    checks = [of_copies, of_dtypes]
+    if kind == "compiled":
+        dry_run, checks = run, [*checks, of_breaks]
+    elif kind != "eager":
+        dry_run = ["run", "--children", *dry_run[1:]]
+    traced = optrace(*dry_run, cwd=tmp_path, environment=cold, timeout=500)
+    assert traced.returncode == PASSED, traced.stderr
+    for check in (*checks, [*of_copies[:2], "--expect", "no finding"]):
+        result = optrace(*check, cwd=tmp_path, environment=cold)
+        assert result.returncode == PASSED, result.stdout + result.stderr
