@@ -158,6 +158,14 @@ def test_autotuning_of_the_program(traced):
             assert launch["constants"]["BLOCK"] == {4: 128, 8: 512}[launch["num_warps"]]
 
 
+def test_tuning_is_no_finding(traced, optrace):
+    """While a configuration is chosen, the host waits for the device."""
+    report = pathlib.Path(traced[0]).with_name("report.json")
+    assert "triton.testing.do_bench" in report.read_text()
+    result = optrace("check", report, "--expect", "no finding")
+    assert result.returncode == 0, result.stdout
+
+
 def test_templates_of_inductor(traced):
     _, found, _ = traced
     products = [frame for frame, _ in found if frame["name"].startswith("triton_tem_")]
