@@ -86,8 +86,10 @@ def record(optrace, python, program, folder, natives, library):
     (folder / "account").mkdir(parents=True)
     run([python, program], folder, **common)
     modules = folder / "modules"
-    modules.write_text("\n".join(sorted({line for file in (folder / "account").glob("*.modules")
-                                         for line in file.read_text().splitlines()})))
+    # In the order of the program: some of Inductor's modules can't be imported in another.
+    modules.write_text("\n".join(dict.fromkeys(
+        line for file in sorted((folder / "account").glob("*.modules"))
+        for line in file.read_text().splitlines())))
     common["ACCOUNT_MODULES"] = modules
     run([python, program], folder, ACCOUNT_LIBRARY=library, **common)
     del common["PYTHONPATH"]
@@ -169,7 +171,7 @@ def backend_rules(truth, libraries):
 
 
 def main(optrace, python, folder, number, *programs):
-    folder = pathlib.Path(folder).resolve()
+    optrace, folder = pathlib.Path(optrace).resolve(), pathlib.Path(folder).resolve()
     folder.mkdir(exist_ok=True)
     known, libtorch = native_functions(python, folder)
     natives = {f"at::native::{name}": known[f"at::native::{name}"] for name in NATIVE.split()

@@ -21,7 +21,7 @@ USUAL = ["function_transforms",
          *(pytest.param(name, marks=pytest.mark.verify) for name in (
              "custom_ops", "exceptions", "quantised_dynamic", "scripted", "views_in_place"))]
 # Programs whose other processes are traced too.
-WITH_CHILDREN = {"data_loader_workers", "ddp_gloo"}
+WITH_CHILDREN = {"data_loader_workers", "ddp_gloo", "spawned"}
 RUNS = int(os.environ.get("OPTRACE_TEST_RUNS", "2"))
 
 
