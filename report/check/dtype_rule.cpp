@@ -14,7 +14,6 @@
 #include "pytorch/names/python_names.h"
 #include "report/check/certainty.h"
 #include "report/check/rule_functions.h"
-#include "report/details/dispatch_detail.h"
 #include "report/model/op_call.h"
 
 namespace optrace {
@@ -48,12 +47,16 @@ bool returns_dtype(const DispatchDetail& call, const std::string& dtype) {
 /// records of its calls, although a path refers to some of them only.
 bool may_be_left_out(const KnownNames& names, const std::string& dtype) {
   const auto has_dtype = [&](const Trace& trace) {
-    const DispatchDetails details(trace);
-    for (std::uint32_t i = 0; i < trace.op_records.size(); ++i) {
-      if (trace.op_records[i].find(dtype) == std::string::npos) continue;
-      const DispatchDetail recorded = details.recorded(i);
-      if (returns_dtype(recorded, dtype) || computes_in(tensors_in(*recorded.arguments), dtype))
+    for (const std::string& text : trace.op_records) {
+      if (text.find(dtype) == std::string::npos) continue;
+      const OpRecord record = read_op_record(text);
+      if (const auto* const call = std::get_if<OpCallRecord>(&record);
+          call != nullptr && computes_in(tensors_in(call->arguments), dtype))
         return true;
+      DispatchDetail returned;
+      if (const auto* const results = std::get_if<OpResults>(&record))
+        returned.results = results->results;
+      if (returns_dtype(returned, dtype)) return true;
     }
     return !trace.meta.merged.empty();
   };

@@ -6,18 +6,13 @@
 #include <variant>
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
-#include "platform/text/json_fields.h"
-#include "platform/text/json_reader.h"
 #include "pytorch/values/named_values.h"
-#include "pytorch/values/values_json.h"
 #include "report/details/recorded_variables.h"
+#include "report/json/detail_json.h"
 
 namespace optrace {
 namespace {
-
-constexpr const char* kKernel = "kernel";
 
 // The most informative keys, printed first; the others follow by name.
 constexpr auto kFirst = std::to_array<std::string_view>(
@@ -52,7 +47,7 @@ std::string single_value(const OpenValue& value) {
   const bool single = !std::holds_alternative<std::vector<OpenValue>>(value.value) &&
                       !std::holds_alternative<std::vector<NamedValue>>(value.value) &&
                       !std::holds_alternative<std::monostate>(value.value);
-  return single ? to_json(value).dump() : std::string();
+  return single ? value_json(value) : std::string();
 }
 
 // Formats a short value: `4×3×56×56`, `true`, `float`. Empty for values that don't fit in a line.
@@ -138,6 +133,12 @@ void append_values(std::string& line, const std::vector<NamedValue>& values) {
       append_value(line, one);
 }
 
+// Returns true if the host read values from device memory.
+bool reads_device(const std::vector<NamedValue>& values) {
+  const OpenValue* const read = find(values, "host_read");
+  return read != nullptr && *read == OpenValue{true};
+}
+
 void add_duration(const Duration& one, std::optional<Duration>& sum) {
   sum = sum ? Duration{sum->total + one.total, std::min(sum->shortest, one.shortest),
                        std::max(sum->longest, one.longest)}
@@ -146,39 +147,12 @@ void add_duration(const Duration& one, std::optional<Duration>& sum) {
 
 }  // namespace
 
-// A record of a library call or of device activity: a kernel's launch, or another call.
-struct CallDetails::Record {
-  std::string kernel;  // Its symbol; empty for another call.
-  Launch launch;       // Of a kernel.
-  LibraryCall call;    // Another call.
-  bool has_function = false;
-  bool reads_device = false;
-
-  // Returns nothing if the trace has no such record.
-  static std::optional<Record> read(const Trace& trace, std::uint32_t number) {
-    if (number == 0 || number >= trace.op_records.size()) return std::nullopt;
-    nlohmann::json json = read_json(trace.op_records[number]);
-    if (!value_at(json, "kind").is_string()) return std::nullopt;
-    Record record;
-    record.has_function = value_at(json, "call").is_string();
-    record.reads_device = flag_at(json, "host_read");
-    if (text_at(json, "kind") == kKernel) record.kernel = text_at(json, kKernel);
-    if (record.kernel.empty()) {
-      record.call = library_call_of(json);
-    } else {
-      for (const char* const known : {"call", "kind", kKernel}) json.erase(known);
-      record.launch = launch_of(json);
-    }
-    return record;
-  }
-};
-
-CallDetails::CallDetails(const Trace& trace) : trace_(trace) {
+CallDetails::CallDetails(const Trace& trace, const OpRecords& records) : records_(records) {
   for (std::uint32_t i = 0; i < trace.op_records.size(); ++i) {
-    // Most records describe ops and are large, so search the text before parsing it.
+    // Most records describe ops and are large, so search the text before reading it.
     if (trace.op_records[i].find("failed") == std::string::npos) continue;
-    const LibraryCall call = library_call_of(read_json(trace.op_records[i]));
-    if (call.has_failed() && !call.function.empty()) failures_.insert(i);
+    const auto* const call = records.find<LibraryCall>(i);
+    if (call != nullptr && call->has_failed() && !call->function.empty()) failures_.insert(i);
   }
 }
 
@@ -192,16 +166,19 @@ CallDetails::Calls CallDetails::of(std::string_view function,
                                    std::span<const OpCallCount> counts) const {
   Calls result;
   for (std::size_t i = 0; i < counts.size(); ++i) {
-    std::optional<Record> record = Record::read(trace_, counts[i].record);
-    if (!record || !record->has_function) continue;
-    LibraryCall& call = record->call;
-    const bool own = call.function == function;
-    if (!own && (call.has_failed() || call.is_refused())) {
-      add_failed(call.function, call, counts[i].calls, result);
+    const auto& [number, results, calls] = counts[i];
+    if (const auto* const launched = records_.find<KernelLaunch>(number)) {
+      if (launched->called) add(*launched, calls, std::nullopt, i, result);
       continue;
     }
-    if (own) call.function.clear();
-    add(*std::move(record), counts[i].calls, std::nullopt, i, result);
+    const auto* const call = records_.find<LibraryCall>(number);
+    if (call == nullptr || call->function.empty()) continue;
+    if (call->function != function && (call->has_failed() || call->is_refused())) {
+      add_failed(*call, calls, result);
+      continue;
+    }
+    add(*call, calls, std::nullopt, result);
+    if (call->function == function) result.calls.back().function.clear();
   }
   return result;
 }
@@ -230,44 +207,47 @@ CallDetails::Calls CallDetails::of(std::span<const ActivityCount> counts) const 
   Calls result;
   for (std::size_t i = 0; i < counts.size(); ++i) {
     const ActivityCount& counted = counts[i];
-    if (std::optional<Record> record = Record::read(trace_, counted.record))
-      add(*std::move(record), counted.times,
-          Duration{counted.total_time, counted.shortest_time, counted.longest_time}, i, result);
+    const Duration duration{counted.total_time, counted.shortest_time, counted.longest_time};
+    if (const auto* const launched = records_.find<KernelLaunch>(counted.record))
+      add(*launched, counted.times, duration, i, result);
+    else if (const auto* const call = records_.find<LibraryCall>(counted.record))
+      add(*call, counted.times, duration, result);
   }
   return result;
 }
 
-void CallDetails::add_failed(const std::string& function, LibraryCall call, std::uint64_t calls,
-                             Calls& result) {
-  const auto [place, added] = result.failed_places.emplace(function, result.failed.size());
-  if (added) result.failed.push_back({.function = function, .calls = 0, .records = {}});
+void CallDetails::add_failed(const LibraryCall& call, std::uint64_t calls, Calls& result) {
+  const auto [place, added] = result.failed_places.emplace(call.function, result.failed.size());
+  if (added) result.failed.push_back({.function = call.function, .calls = 0, .records = {}});
   Failed& failed = result.failed[place->second];
   // A refused call that also fails has two records: don't count it twice.
   failed.calls = call.has_failed() ? failed.calls + calls : std::max(failed.calls, calls);
-  call.function.clear();
-  call.calls = calls;
-  failed.records.push_back(std::move(call));
+  LibraryCall& record = failed.records.emplace_back(call);
+  record.function.clear();
+  record.calls = calls;
 }
 
-void CallDetails::add(Record record, std::uint64_t calls, const std::optional<Duration>& duration,
-                      std::size_t counted, Calls& result) {
-  result.reads_device = result.reads_device || record.reads_device;
-  if (record.kernel.empty()) {
-    record.call.calls = calls;
-    record.call.duration = duration;
-    result.calls.push_back(std::move(record.call));
-    return;
-  }
-  const auto [place, added] = result.kernel_places.emplace(record.kernel, result.kernels.size());
+void CallDetails::add(const LibraryCall& call, std::uint64_t calls,
+                      const std::optional<Duration>& duration, Calls& result) {
+  result.reads_device = result.reads_device || reads_device(call.values);
+  LibraryCall& added = result.calls.emplace_back(call);
+  added.calls = calls;
+  added.duration = duration;
+}
+
+void CallDetails::add(const KernelLaunch& launched, std::uint64_t calls,
+                      const std::optional<Duration>& duration, std::size_t counted, Calls& result) {
+  result.reads_device = result.reads_device || reads_device(launched.launch.values);
+  const auto [place, added] = result.kernel_places.emplace(launched.kernel, result.kernels.size());
   if (added)
     result.kernels.push_back(
-        {.symbol = record.kernel, .calls = 0, .launches = {}, .duration = {}, .first = counted});
+        {.symbol = launched.kernel, .calls = 0, .launches = {}, .duration = {}, .first = counted});
   Kernel& kernel = result.kernels[place->second];
   kernel.calls += calls;
-  record.launch.calls = calls;
-  record.launch.duration = duration;
+  Launch& launch = kernel.launches.emplace_back(launched.launch);
+  launch.calls = calls;
+  launch.duration = duration;
   if (duration) add_duration(*duration, kernel.duration);
-  kernel.launches.push_back(std::move(record.launch));
 }
 
 std::string call_line(const LibraryCall& call) {

@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "report/model/detail.h"
-#include "tracer/trace/trace.h"
+#include "tracer/trace/op_record.h"
 
 namespace optrace {
 
-/// Decodes a trace's records of library calls and device activity (docs/trace-format.md). All input
-/// is untrusted; anything that is not such a record is skipped.
+/// Sums up a trace's records of library calls and device activity (docs/trace-format.md). Anything
+/// that is not such a record is skipped.
 class CallDetails {
  public:
   /// A device kernel that a call launched.
@@ -45,27 +45,26 @@ class CallDetails {
     std::unordered_map<std::string, std::size_t> kernel_places, failed_places;  // Indexes, by name.
   };
 
-  /// The trace must outlive the object.
-  explicit CallDetails(const Trace& trace);
+  /// The trace and its records must outlive the object.
+  CallDetails(const Trace& trace, const OpRecords& records);
 
   /// Returns true if one of these calls failed.
   bool any_failed(std::span<const OpCallCount> counts) const;
 
-  /// Decodes the records of calls of the function `function`.
+  /// Sums up the records of calls of the function `function`.
   Calls of(std::string_view function, std::span<const OpCallCount> counts) const;
 
-  /// Decodes device activity: kernels become launches, copies and fills become calls.
+  /// Sums up device activity: kernels become launches, copies and fills become calls.
   Calls of(std::span<const ActivityCount> counts) const;
 
  private:
-  struct Record;  // A record, read.
+  static void add(const LibraryCall& call, std::uint64_t calls,
+                  const std::optional<Duration>& duration, Calls& result);
+  static void add(const KernelLaunch& launched, std::uint64_t calls,
+                  const std::optional<Duration>& duration, std::size_t counted, Calls& result);
+  static void add_failed(const LibraryCall& call, std::uint64_t calls, Calls& result);
 
-  static void add(Record record, std::uint64_t calls, const std::optional<Duration>& duration,
-                  std::size_t counted, Calls& result);
-  static void add_failed(const std::string& function, LibraryCall call, std::uint64_t calls,
-                         Calls& result);
-
-  const Trace& trace_;
+  const OpRecords& records_;
   std::unordered_set<std::uint32_t> failures_;  // Records of kind "failed".
 };
 

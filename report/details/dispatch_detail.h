@@ -2,21 +2,20 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "report/model/detail.h"
+#include "tracer/trace/op_record.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {
 
-/// Explains why the dispatcher chose a kernel. The input is a trace's op records
-/// (target/op_recorder/), raw DispatchKeySets and dispatch tables; the output is the
-/// detail of a dispatcher frame. All input is untrusted; invalid
-/// records, unknown keys and contradictions are skipped.
+/// Explains why the dispatcher chose a kernel. The input is a trace's op records, raw
+/// DispatchKeySets and dispatch tables; the output is the detail of a dispatcher frame. All input
+/// is untrusted; unknown keys and contradictions are skipped.
 class DispatchDetails {
  public:
   /// A dispatcher frame: at::_ops::add_Tensor::call or ::redispatch.
@@ -33,8 +32,8 @@ class DispatchDetails {
     bool by_threads = false;  ///< Several threads took the path, so its order is random.
   };
 
-  /// The trace must outlive the object.
-  explicit DispatchDetails(const Trace& trace);
+  /// The trace and its records must outlive the object.
+  DispatchDetails(const Trace& trace, const OpRecords& records);
   ~DispatchDetails();
   DispatchDetails(const DispatchDetails&) = delete;
   DispatchDetails& operator=(const DispatchDetails&) = delete;
@@ -46,21 +45,6 @@ class DispatchDetails {
   /// Returns the detail of a redispatch by which a kernel handed the op on to the keys after its
   /// own, as boxed fallbacks do. `from` is the step to that kernel.
   DispatchDetail handed_on(std::string_view op, const DispatchDetail& from) const;
-
-  /// Returns the arguments and the results that an op record has by itself.
-  DispatchDetail recorded(std::uint32_t record) const;
-
-  /// Returns the name of the autograd node (`ConvolutionBackward0`) that this op record describes,
-  /// or an empty string if it describes none.
-  std::string node_name(std::uint32_t record) const;
-
-  /// Returns the op (`aten::add.Tensor`) or custom autograd function whose call this op record
-  /// describes, or an empty string if it describes none.
-  std::string op_name(std::uint32_t record) const;
-
-  /// Returns the DispatchKeySet among the first two arguments of a redispatch, if only one of them
-  /// can be one.
-  std::optional<std::uint64_t> only_key_set(const ArgumentCount& counted) const;
 
  private:
   struct State;

@@ -8,20 +8,15 @@
 #include <fmt/core.h>
 
 #include "platform/text/joined.h"
-#include "platform/text/json_fields.h"
-#include "platform/text/json_reader.h"
 
 namespace optrace {
 
-std::vector<RecordedVariable> recorded_variables(const Trace& trace,
+std::vector<RecordedVariable> recorded_variables(const OpRecords& records,
                                                  std::span<const OpCallCount> counts) {
   std::map<std::string, std::map<std::string, std::uint64_t>> calls;  // By name and value.
   for (const OpCallCount& counted : counts) {
-    if (counted.record >= trace.op_records.size()) continue;
-    const nlohmann::json record = read_json(trace.op_records[counted.record]);
-    if (text_at(record, "kind") != "variables") continue;
-    for (const auto& [name, value] : object_at(record, "variables").items())
-      if (value.is_string()) calls[name][value.get<std::string>()] += counted.calls;
+    if (const auto* const variables = records.find<VariableTexts>(counted.record))
+      for (const auto& [name, value] : variables->texts) calls[name][value] += counted.calls;
   }
   std::vector<RecordedVariable> variables;
   for (const auto& [name, values] : calls) {

@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "report/model/detail.h"
-#include "tracer/trace/trace.h"
+#include "tracer/trace/op_record.h"
 
 namespace optrace {
 
 /// Returns the local variables of a Python function whose text was recorded when its calls ended.
-/// The records are untrusted; anything else than such a record is skipped.
-std::vector<RecordedVariable> recorded_variables(const Trace& trace,
+/// Anything else than such a record is skipped.
+std::vector<RecordedVariable> recorded_variables(const OpRecords& records,
                                                  std::span<const OpCallCount> counts);
 
 /// Returns the variables in one line, `why_not_fast_path: 'training is enabled'`, each value with

@@ -59,11 +59,11 @@ std::uint32_t MergedContents::record_of(const Trace& trace, std::uint32_t record
 }
 
 std::uint32_t MergedContents::op_of(std::uint32_t number, std::uint32_t record,
-                                    const DispatchDetails& details) {
+                                    const OpRecords& records) {
   if (number >= ops_.size()) ops_.resize(number + 1, kNone);
   if (ops_[number] == kNone) {
-    std::string name = details.op_name(record);
-    if (name.empty()) name = record_text(number);
+    const auto* const call = records.find<OpCallRecord>(record);
+    std::string name(call == nullptr ? record_text(number) : call->op);
     ops_[number] =
         op_numbers_.try_emplace(std::move(name), static_cast<std::uint32_t>(op_numbers_.size()))
             .first->second;

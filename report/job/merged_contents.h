@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "report/details/dispatch_detail.h"
 #include "report/job/numbered_values.h"
+#include "tracer/trace/op_record.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {
@@ -34,7 +34,7 @@ class MergedContents {
   }
 
   /// Returns the number of an op's name: any of its records may stand for the op.
-  std::uint32_t op_of(std::uint32_t number, std::uint32_t record, const DispatchDetails& details);
+  std::uint32_t op_of(std::uint32_t number, std::uint32_t record, const OpRecords& records);
 
   /// Moves modules, functions and the op records that the paths refer to into the trace, ordered by
   /// content. `keys` becomes the first record.

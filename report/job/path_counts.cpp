@@ -66,7 +66,7 @@ bool before(const OpCallCount& left, const OpCallCount& right, const MergedConte
 
 }  // namespace
 
-void add_counts(const Trace& trace, const TracePath& path, const DispatchDetails& details,
+void add_counts(const Trace& trace, const TracePath& path, const KeyNames& names,
                 MergedContents& contents, TracePath& sum) {
   sum.thread_count = std::max(sum.thread_count, path.thread_count);
   sum.total_time += path.total_time;
@@ -96,7 +96,8 @@ void add_counts(const Trace& trace, const TracePath& path, const DispatchDetails
   for (std::size_t i = 0; i < path.arguments.size(); ++i) {
     ArgumentCount counted = path.arguments[i];
     // The other argument is often a pointer, which differs from process to process.
-    if (const auto set = details.only_key_set(counted)) counted = {*set, 0, counted.calls};
+    if (const auto set = names.only_set(counted.first, counted.second))
+      counted = {*set, 0, counted.calls};
     add_counted(sum.arguments, i, counted, kMaxCounts, is_same_argument, add_calls<ArgumentCount>,
                 before_argument);
   }

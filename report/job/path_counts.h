@@ -1,6 +1,6 @@
 #pragma once
 
-#include "report/details/dispatch_detail.h"
+#include "pytorch/names/key_names.h"
 #include "report/job/merged_contents.h"
 #include "tracer/trace/trace.h"
 
@@ -8,7 +8,7 @@ namespace optrace {
 
 /// Adds the times and counts of a path of `trace`, the one that `contents` got last, to those of
 /// the merged path.
-void add_counts(const Trace& trace, const TracePath& path, const DispatchDetails& details,
+void add_counts(const Trace& trace, const TracePath& path, const KeyNames& names,
                 MergedContents& contents, TracePath& sum);
 
 }  // namespace optrace

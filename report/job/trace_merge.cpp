@@ -15,12 +15,9 @@
 #include <vector>
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 #include <xxhash.h>
 
 #include "platform/error.h"
-#include "platform/text/json_members.h"
-#include "report/details/dispatch_detail.h"
 #include "report/job/call_patterns.h"
 #include "report/job/merged_contents.h"
 #include "report/job/merged_meta.h"
@@ -146,8 +143,7 @@ class TraceMerge::State {
   }
 
   /// Returns the number that identifies what a path is of, for its key.
-  std::uint32_t identity_of(const TracePath& path, const Trace& trace,
-                            const DispatchDetails& details) {
+  std::uint32_t identity_of(const TracePath& path, const Trace& trace, const OpRecords& records) {
     if (path.what == kNone) return kNone;
     switch (path.kind) {
       case PathKind::python:
@@ -155,14 +151,14 @@ class TraceMerge::State {
       case PathKind::node:
         return contents_.record_of(trace, path.what);
       case PathKind::op:
-        return contents_.op_of(contents_.record_of(trace, path.what), path.what, details);
+        return contents_.op_of(contents_.record_of(trace, path.what), path.what, records);
       default:
         return contents_.function(path.what);
     }
   }
 
   void take_paths(const Trace& trace, const MergedProcesses* merged, std::uint32_t base) {
-    const DispatchDetails details(trace);
+    const OpRecords records(trace);
     ++round_;
     touched_.clear();
     places_.resize(trace.paths.size());
@@ -170,7 +166,7 @@ class TraceMerge::State {
     std::uint32_t last = kNone;
     for (std::uint32_t i = 0; i < trace.paths.size(); ++i) {
       const TracePath& path = trace.paths[i];
-      const std::uint32_t what = identity_of(path, trace, details);
+      const std::uint32_t what = identity_of(path, trace, records);
       // A report ignores a cause that comes later.
       const bool is_caused = path.caused_by != kNone && path.caused_by < i;
       const TracePathKey key{
@@ -187,7 +183,7 @@ class TraceMerge::State {
       const std::uint32_t place = find_or_add(key, last);
       last = places_[i] = place;
       set_what(trace, path, place);
-      add_counts(trace, path, details, contents_, paths_[place]);
+      add_counts(trace, path, records.key_names(), contents_, paths_[place]);
       const std::uint32_t pattern = merged ? merged->pattern_of[i] : kUniform;
       std::uint32_t first = base;
       if (merged != nullptr)

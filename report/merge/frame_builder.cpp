@@ -57,7 +57,8 @@ class FrameBuilder {
         processes_(from.processes),
         paths_(paths),
         torch_folder_(trace_.meta.torch_folder),
-        dispatch_(trace_),
+        records_(from.records),
+        dispatch_(trace_, records_),
         call_lines_(call_lines_of(index_)),
         library_calls_(trace_, functions_, from.calls, call_lines_ ? &*call_lines_ : nullptr,
                        times_),
@@ -220,7 +221,7 @@ class FrameBuilder {
     for_each_traced(path, trace_, [&](const TracePath& one) {
       records.insert(records.end(), one.ops.begin(), one.ops.end());
     });
-    if (std::vector<RecordedVariable> variables = recorded_variables(trace_, records);
+    if (std::vector<RecordedVariable> variables = recorded_variables(records_, records);
         !variables.empty())
       frame.detail.edit().variables = std::move(variables);
     return frame;
@@ -242,10 +243,8 @@ class FrameBuilder {
   Frame make_node_frame(const ReportPath& path, const Frame* parent) const {
     Frame frame;
     frame.layer = Layer::autograd;
-    frame.name = "?";
-    if (path.what != kNone)
-      if (std::string name = dispatch_.node_name(path.what); !name.empty())
-        frame.name = std::move(name);
+    const auto* const run = records_.find<NodeRun>(path.what);
+    frame.name = run == nullptr ? "?" : run->name;
     NodeDetail node{frame.name, {}, {}};
     if (parent != nullptr && parent->op) {
       node.backward_of = *parent->op;
@@ -271,7 +270,7 @@ class FrameBuilder {
       frame.library = function.library;
       frame.source = function.source;
     }
-    if (std::string name = dispatch_.op_name(path.what); !name.empty()) frame.op = std::move(name);
+    if (const auto* const call = records_.find<OpCallRecord>(path.what)) frame.op = call->op;
     frame.detail = step_detail(path, {}, frame.op);
     add_call_facts(path, frame.detail);
     return frame;
@@ -508,6 +507,7 @@ class FrameBuilder {
   FrameProcesses* const processes_;
   const std::vector<ReportPath>& paths_;
   const std::string torch_folder_;
+  const OpRecords& records_;
   const DispatchDetails dispatch_;
   // The details of dispatcher steps, by everything that they are made from.
   std::unordered_map<std::string, Shared<Detail>> step_details_;

@@ -11,6 +11,7 @@
 #include "report/merge/report_path.h"
 #include "report/merge/traced_functions.h"
 #include "report/model/report.h"
+#include "tracer/trace/op_record.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {
@@ -20,6 +21,7 @@ struct FrameSources {
   const Trace& trace;
   const Index* index;  ///< May be null.
   TracedFunctions& functions;
+  const OpRecords& records;
   const CallDetails& calls;
   SourceLink python_links;
   bool times = false;                   ///< Frames have the duration of their paths.

@@ -148,7 +148,8 @@ Report merge_paths(const Trace& trace, const Index* index, const MergeOptions& o
                               report.source_version);
   }
   TracedFunctions functions(trace, index, std::move(native_links), report.source_of_torch);
-  const CallDetails calls(trace);
+  const OpRecords records(trace);
+  const CallDetails calls(trace, records);
   // A merged trace of a single process is like any other.
   std::optional<FrameProcesses> processes;
   if (std::optional<MergedProcesses> merged = read_merged_processes(trace)) {
@@ -160,6 +161,7 @@ Report merge_paths(const Trace& trace, const Index* index, const MergeOptions& o
   report.roots = build_frames({.trace = trace,
                                .index = index,
                                .functions = functions,
+                               .records = records,
                                .calls = calls,
                                .python_links = SourceLink(git_version, version),
                                .times = options.times,

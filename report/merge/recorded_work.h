@@ -2,9 +2,9 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 
 #include "report/model/timeline.h"
+#include "tracer/trace/op_record.h"
 
 namespace optrace {
 
@@ -15,8 +15,7 @@ struct RecordedWork {
   Timeline::WorkKind kind;
 };
 
-/// Reads a record (docs/trace-format.md), which is untrusted. Returns nothing if it describes no
-/// work of a stream.
-std::optional<RecordedWork> recorded_work(const std::string& record);
+/// Returns nothing if a record describes no work of a stream.
+std::optional<RecordedWork> recorded_work(OpRecord record);
 
 }  // namespace optrace

@@ -88,7 +88,7 @@ class WorkReader {
   }
 
   Kind read_kind(std::uint32_t record) {
-    std::optional<RecordedWork> work = recorded_work(trace_.op_records[record]);
+    std::optional<RecordedWork> work = recorded_work(read_op_record(trace_.op_records[record]));
     if (!work) return {};
     const auto number = static_cast<std::uint32_t>(timeline_.work_kinds.size());
     timeline_.work_kinds.push_back(std::move(work->kind));

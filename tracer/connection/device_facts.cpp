@@ -4,24 +4,26 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
-#include "platform/text/json_reader.h"
 #include "target/build/built_for_torch.h"
+#include "tracer/trace/op_record.h"
 
 namespace optrace {
 namespace {
 
-/// Returns the texts that all records of a kind have under a key.
-std::set<std::string> texts_of(const Trace& trace, const char* kind, const char* key) {
+/// Returns the texts of all calls of a kind that have one.
+std::set<std::string> texts_of(const Trace& trace, const char* kind,
+                               std::string LibraryCall::* text) {
   std::set<std::string> texts;
-  for (const std::string& record : trace.op_records) {
-    const auto json = read_json(record);
-    if (!json.is_object() || json.value("kind", nlohmann::json()) != kind) continue;
-    const auto text = json.find(key);
-    if (text != json.end() && text->is_string()) texts.insert(text->get<std::string>());
+  for (const std::string& written : trace.op_records) {
+    if (written.find(kind) == std::string::npos) continue;
+    const OpRecord record = read_op_record(written);
+    if (const auto* const call = std::get_if<LibraryCall>(&record);
+        call != nullptr && call->kind == kind && !(call->*text).empty())
+      texts.insert(call->*text);
   }
   return texts;
 }
@@ -35,12 +37,12 @@ void describe_dry_run(const DryRun& dry_run, Trace& trace) {
   for (const std::filesystem::path& library : dry_run.emulation.libraries)
     facts.libraries.push_back(library.filename().string());
   add_not_kept_warning(dry_run.emulation, trace.meta.warnings);
-  for (const std::string& function : texts_of(trace, "unimplemented", "call"))
+  for (const std::string& function : texts_of(trace, "unimplemented", &LibraryCall::function))
     trace.meta.warnings.push_back(fmt::format("{} is not emulated; calls of it fail.", function));
 }
 
 void add_activity_warnings(Trace& trace) {
-  const std::set<std::string> reasons = texts_of(trace, "activity_missing", "why");
+  const std::set<std::string> reasons = texts_of(trace, "activity_missing", &LibraryCall::why);
   for (const std::string& reason : reasons) trace.meta.warnings.push_back(reason);
   if (!reasons.empty()) ++trace.meta.shortfalls["device_work_missing"];
 }

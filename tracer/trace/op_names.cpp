@@ -1,8 +1,8 @@
 #include "tracer/trace/op_names.h"
 
-#include <nlohmann/json.hpp>
+#include <variant>
 
-#include "platform/text/json_reader.h"
+#include "tracer/trace/op_record.h"
 
 namespace optrace {
 
@@ -13,14 +13,11 @@ const OpNames::Op& OpNames::at(std::uint32_t record) {
   Known& op = known_[record];
   if (op.read || records_[record].empty()) return op;
   op.read = true;
-  const auto json = read_json(records_[record]);
-  if (!json.is_object()) return op;
-  const auto name = json.find("op");
-  if (name == json.end() || !name->is_string()) return op;
-  op.name = name->get<std::string>();
-  const auto schema = json.find("schema");
-  if (schema != json.end() && schema->is_string())
-    op.first = first_.try_emplace(op.name, record).first->second;
+  const OpRecord read = read_op_record(records_[record]);
+  if (const auto* const call = std::get_if<OpCallRecord>(&read)) {
+    op.name = call->op;
+    if (!call->schema.empty()) op.first = first_.try_emplace(op.name, record).first->second;
+  }
   return op;
 }
 

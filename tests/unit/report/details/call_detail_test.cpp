@@ -110,7 +110,8 @@ TEST_CASE("what is no record of a call is passed over", "[call_detail]") {
   CHECK(call_note(read_detail(R"({"calls": []})")).empty());
   CHECK(call_note(read_detail(R"({"calls": [3]})")).empty());
   const Trace empty;
-  const CallDetails none(empty);
+  const OpRecords no_records(empty);
+  const CallDetails none(empty, no_records);
   CHECK(none.of("x", std::vector<OpCallCount>{{7, 0, 1}}).calls.empty());
 }
 

@@ -94,7 +94,7 @@ Trace make_trace(const std::vector<Json>& records) {
 /// Returns what is known of a step as a report has it; null if that is nothing.
 Json detail_of(const Trace& trace, const DispatchDetails::Step& step) {
   Detail detail;
-  detail.dispatch = DispatchDetails(trace).of(step, detail.origins);
+  detail.dispatch = DispatchDetails(trace, OpRecords(trace)).of(step, detail.origins);
   Json written = Json::parse(detail_json(detail));
   written.erase("step");
   return written.empty() ? Json() : written;
@@ -104,7 +104,9 @@ Json detail_of(const Trace& trace, const DispatchDetails::Step& step) {
 std::string key_after(const Trace& trace, Json chosen) {
   chosen["step"] = "call";
   const Detail from = read_detail(chosen);
-  return DispatchDetails(trace).handed_on("aten::add.Tensor", *from.dispatch).choice.dispatch_key;
+  return DispatchDetails(trace, OpRecords(trace))
+      .handed_on("aten::add.Tensor", *from.dispatch)
+      .choice.dispatch_key;
 }
 
 std::string note_of(Json detail) {
@@ -311,12 +313,24 @@ TEST_CASE("a redispatch that returns a reference has its key set first") {
 
 TEST_CASE("names of nodes and ops are told by their records") {
   const Trace trace = make_trace({add_record(kPlainTensor, 0, 0), {{"node", "AddBackward0"}}});
-  const DispatchDetails details(trace);
-  CHECK(details.op_name(1) == "aten::add.Tensor");
-  CHECK(details.op_name(2).empty());
-  CHECK(details.node_name(2) == "AddBackward0");
-  CHECK(details.node_name(1).empty());
-  CHECK(details.node_name(77).empty());
+  const OpRecords records(trace);
+  CHECK(records.find<OpCallRecord>(1)->op == "aten::add.Tensor");
+  CHECK(records.find<OpCallRecord>(2) == nullptr);
+  CHECK(records.find<NodeRun>(2)->name == "AddBackward0");
+  CHECK(records.find<NodeRun>(1) == nullptr);
+  CHECK(records.find<NodeRun>(77) == nullptr);
+}
+
+TEST_CASE("a record is of one kind, and anything else is none") {
+  CHECK(std::get<LibraryCall>(read_op_record(R"({"kind": "library", "op": "x"})")).kind ==
+        "library");
+  CHECK(std::get<OpResults>(read_op_record(R"({"results": 3, "repeated": true})")).results.empty());
+  const std::string too_long(std::size_t{1} << 20, ' ');
+  for (const std::string& other :
+       {std::string(), std::string("[]"), std::string("{"), std::string(R"({"op": ""})"),
+        std::string(R"({"op": ["x"], "node": 3})"), std::string(R"({"tensors": []})"),
+        std::string(R"({"op": "x"})") + too_long, "[" + std::string(100, '[')})
+    CHECK(std::holds_alternative<std::monostate>(read_op_record(other)));
 }
 
 TEST_CASE("a note is one short line") {

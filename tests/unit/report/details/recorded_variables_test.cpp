@@ -15,7 +15,7 @@ Detail detail_of_variables(const std::vector<std::string>& records,
   Trace trace;
   trace.op_records = records;
   Detail detail;
-  detail.variables = recorded_variables(trace, counts);
+  detail.variables = recorded_variables(OpRecords(trace), counts);
   return detail;
 }
 
