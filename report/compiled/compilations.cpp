@@ -4,16 +4,11 @@
 #include <ranges>
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include "indexer/store/source_link.h"
-#include "platform/text/json_reader.h"
-#include "report/json/read_compilation_json.h"
 
 namespace optrace {
 namespace {
-
-using Json = nlohmann::json;
 
 // Adds what Inductor generated for a graph: the kernels of its files, and what was not fused.
 void add_generated(const GeneratedCode& generated, CompiledGraph& graph) {
@@ -42,20 +37,19 @@ bool has_file(const CompiledGraph& graph, std::string_view file) {
 
 std::vector<Compilation> describe_compilations(const TraceMeta& meta,
                                                const GeneratedCode& generated) {
-  std::vector<Compilation> compilations;
+  std::vector<Compilation> compilations = recorded_compilations(meta);
   const auto shorten = [&](std::string& file) {
     file = relative_to_torch(file, meta.torch_folder);
   };
-  for (const Json& recorded : read_json_list(meta.compilations)) {
-    if (!recorded.is_object()) continue;
-    Compilation& one = compilations.emplace_back(compilation_of(recorded));
+  const auto add_code = [&](CompiledGraph& graph) {
+    if (graph.called_from) shorten(graph.called_from->file);
+    add_generated(generated, graph);
+  };
+  for (Compilation& one : compilations) {
     shorten(one.file);
     for (GraphBreak& broken : one.breaks) shorten(broken.file);
-    for (CompiledGraph* const graph : {&one.forward, one.backward ? &*one.backward : nullptr}) {
-      if (graph == nullptr) continue;
-      if (graph->called_from) shorten(graph->called_from->file);
-      add_generated(generated, *graph);
-    }
+    add_code(one.forward);
+    if (auto& backward = one.backward; backward.has_value()) add_code(*backward);
   }
   return compilations;
 }

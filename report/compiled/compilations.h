@@ -11,6 +11,10 @@
 
 namespace optrace {
 
+/// Returns the compilations in the metadata of a trace (`compilations`, docs/trace-format.md),
+/// which is untrusted: what is invalid is skipped.
+std::vector<Compilation> recorded_compilations(const TraceMeta& meta);
+
 /// Returns what torch.compile compiled, from the metadata of a trace. Paths below torch's folder
 /// are relative to it, as those of frames are. `generated` is the code that Inductor generated for
 /// it.

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "platform/text/glob.h"
-#include "platform/text/json_fields.h"
 #include "pytorch/functions/layers.h"
 #include "report/compiled/triton_launches.h"
 #include "report/model/frame_name.h"

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "indexer/store/source_link.h"
-#include "platform/text/json_fields.h"
 #include "platform/text/printable_text.h"
 #include "present/sqlite_database.h"
 #include "report/formats/writers.h"

@@ -2,19 +2,15 @@
 
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 namespace optrace {
 namespace {
 
-// Of different values for a name, the one is kept whose JSON text is the first.
+// Of different values for a name, the least one is kept.
 template <typename Value>
 void unite(std::map<std::string, Value>& table, const std::map<std::string, Value>& more) {
   for (const auto& [name, value] : more) {
     const auto [known, added] = table.try_emplace(name, value);
-    if (!added && known->second != value &&
-        nlohmann::json(value).dump() < nlohmann::json(known->second).dump())
-      known->second = value;
+    if (value < known->second) known->second = value;
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -7,6 +8,9 @@
 #include "src/cache/cache_contents.h"
 
 namespace optrace {
+
+std::uint64_t bytes_of(const std::vector<CachePart>& parts);
+std::uint64_t bytes_of(const std::vector<CleanedPart>& parts);  ///< Those that were freed.
 
 // The answers of `optrace cache`, for people and for programs (schema optrace.cache/1).
 

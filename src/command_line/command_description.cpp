@@ -5,8 +5,6 @@
 #include <string_view>
 #include <variant>
 
-#include <nlohmann/json.hpp>
-
 namespace optrace {
 namespace {
 
@@ -30,25 +28,6 @@ OptionDescription describe(const OptionRow& row) {
   described.variable = row.extras.variable;
   if (one_of != nullptr) described.choices.assign(one_of->values.begin(), one_of->values.end());
   return described;
-}
-
-nlohmann::json as_json(const OptionDescription& option) {
-  return {{"names", option.names},       {"positional", option.positional},
-          {"required", option.required}, {"repeated", option.repeated},
-          {"type", option.type},         {"help", option.help},
-          {"default", option.usual},     {"variable", option.variable},
-          {"choices", option.choices},   {"takes_value", option.takes_value}};
-}
-
-nlohmann::json as_json(const CommandDescription& command) {
-  nlohmann::json json = {
-      {"name", command.name}, {"help", command.help}, {"footer", command.footer}};
-  json["options"] = nlohmann::json::array();
-  for (const OptionDescription& option : command.options)
-    json["options"].push_back(as_json(option));
-  json["commands"] = nlohmann::json::array();
-  for (const CommandDescription& one : command.commands) json["commands"].push_back(as_json(one));
-  return json;
 }
 
 }  // namespace
@@ -98,10 +77,6 @@ CommandDescription describe(const CommandRow& command) {
   visit_options(body.options, add);
   for (const CommandRow& one : command.commands) described.commands.push_back(describe(one));
   return described;
-}
-
-std::string to_json(const CommandDescription& command) {
-  return as_json(command).dump(1) + "\n";
 }
 
 }  // namespace optrace

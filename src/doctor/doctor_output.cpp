@@ -2,19 +2,13 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <type_traits>
-#include <variant>
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
-#include "platform/text/json_writer.h"
 #include "platform/text/printable_text.h"
 
 namespace optrace {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kStateColumns = 9;
 constexpr std::size_t kIdColumns = 14;
@@ -52,28 +46,6 @@ std::string verdict(const std::vector<DoctorCheck>& checks) {
       limited == 1 ? std::string("1 thing is") : fmt::format("{} things are", limited));
 }
 
-Json as_json(const std::vector<DoctorFact>& facts) {
-  Json object = Json::object();
-  const auto as_value = [](const auto& value) -> Json {
-    if constexpr (std::is_same_v<decltype(value), const std::vector<DoctorFact>&>)
-      return as_json(value);
-    else
-      return value;
-  };
-  for (const DoctorFact& fact : facts) object[fact.name] = std::visit(as_value, fact.value);
-  return object;
-}
-
-Json json_of(const DoctorCheck& check) {
-  Json object = {{"id", check.id},
-                 {"status", name_of(check.state)},
-                 {"self_test", check.tested},
-                 {"found", check.found}};
-  if (!check.remedy.empty()) object["remedy"] = check.remedy;
-  if (!check.facts.empty()) object["facts"] = as_json(check.facts);
-  return object;
-}
-
 }  // namespace
 
 std::string to_text(const std::vector<DoctorCheck>& checks, const TerminalStyle& style) {
@@ -87,13 +59,6 @@ std::string to_text(const std::vector<DoctorCheck>& checks, const TerminalStyle&
       text += std::string(kStateColumns + kIdColumns, ' ') + indented(check.remedy) + '\n';
   }
   return text + '\n' + verdict(checks);
-}
-
-std::string to_json(const std::vector<DoctorCheck>& checks) {
-  Json object = {
-      {"schema", "optrace.doctor/1"}, {"usable", is_usable(checks)}, {"checks", Json::array()}};
-  for (const DoctorCheck& check : checks) object["checks"].push_back(json_of(check));
-  return write_json(object, 1) + '\n';
 }
 
 }  // namespace optrace

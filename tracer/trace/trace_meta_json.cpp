@@ -8,6 +8,7 @@
 #include "platform/text/json_writer.h"
 #include "pytorch/values/values_json.h"
 #include "tracer/trace/recorded_run_json.h"
+#include "tracer/trace/trace_sections.h"
 
 namespace optrace {
 namespace {
@@ -185,6 +186,20 @@ Json to_json(const TraceMeta& meta) {
   write_texts(meta, kCompiled, json);
   write_texts(meta, kOthers, json);
   return json;
+}
+
+std::optional<TraceMeta> trace_format::read_trace_meta(std::string_view text,
+                                                       std::string& problem) {
+  const bool deep = is_nested_deeper(text, kMaxJsonDepth);
+  const Json meta = read_json(text);
+  if (meta.is_object()) return trace_meta_of(meta);
+  problem = deep ? "nested too deeply" : "not a JSON object";
+  return std::nullopt;
+}
+
+// A program's file names need not be UTF-8, but JSON text must be.
+std::string trace_format::write_trace_meta(const TraceMeta& meta) {
+  return write_json(to_json(meta));
 }
 
 }  // namespace optrace

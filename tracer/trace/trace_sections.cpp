@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
+#include <optional>
 #include <string_view>
 #include <type_traits>
 #include <vector>
@@ -11,9 +12,6 @@
 #include <fmt/core.h>
 
 #include "platform/error.h"
-#include "platform/text/json_reader.h"
-#include "platform/text/json_writer.h"
-#include "tracer/trace/trace_meta_json.h"
 
 namespace optrace::trace_format {
 namespace {
@@ -357,11 +355,9 @@ void tables(SectionKind kind, auto& section, auto& trace) {
 
 TraceMeta read_meta(std::span<const std::byte> bytes, const std::filesystem::path& path) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (is_nested_deeper(text, kMaxJsonDepth))
-    refuse_trace(path, "its section 'meta' is corrupt: it is nested too deeply");
-  const nlohmann::json meta = read_json(text);
-  if (meta.is_object()) return trace_meta_of(meta);
-  refuse_trace(path, "its section 'meta' is corrupt: it is not a JSON object");
+  std::string problem;
+  if (std::optional<TraceMeta> meta = read_trace_meta(text, problem)) return *std::move(meta);
+  refuse_trace(path, "its section 'meta' is corrupt: it is " + problem);
 }
 
 }  // namespace
@@ -427,8 +423,7 @@ void check_paths(const Trace& trace, const std::filesystem::path& path) {
 }
 
 std::string write_section(SectionKind kind, const Trace& trace, std::size_t thread) {
-  // A program's file names need not be UTF-8, but JSON text must be.
-  if (kind == SectionKind::meta) return write_json(to_json(trace.meta));
+  if (kind == SectionKind::meta) return write_trace_meta(trace.meta);
   SectionWriter section;
   if (kind == SectionKind::thread) {
     thread_head(section, trace.threads[thread]);

@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "tracer/trace/trace.h"
 #include "tracer/trace/trace_format.h"
@@ -18,6 +20,11 @@ constexpr const char* kRecordAgain =
                                const char* remedy = kRecordAgain);
 
 const char* name_of(SectionKind kind);
+
+/// Reads the metadata of a trace from its section. Returns nothing if it is none; `problem` then
+/// says what it is.
+std::optional<TraceMeta> read_trace_meta(std::string_view text, std::string& problem);
+std::string write_trace_meta(const TraceMeta& meta);
 
 /// The most bytes of the two numbers before a thread's initial stack.
 constexpr std::size_t kThreadHeadBytes = 20;

@@ -9,17 +9,15 @@
 #include <vector>
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
-#include "indexer/store/completeness.h"
 #include "indexer/store/source_link.h"
 #include "platform/elf/module_symbols.h"
 #include "platform/error.h"
-#include "platform/text/json_writer.h"
 #include "platform/text/printable_text.h"
 #include "pytorch/installed/wheel_libraries.h"
 #include "pytorch/symbols/symbol_name.h"
 #include "src/commands/command.h"
+#include "src/commands/source/coverage.h"
 #include "src/inputs/selected_index.h"
 #include "src/options/common_options.h"
 #include "src/terminal/command_output.h"
@@ -41,18 +39,6 @@ constexpr auto kLibraries =
     std::to_array<std::string_view>({kTorchCpu, kTorchCuda, kTorchCudaLinalg, kTorchPython});
 
 constexpr std::size_t kShown = 5;  // Number of missing items shown without --all.
-
-struct Coverage {
-  KernelCoverage kernels;
-  std::vector<LibraryCoverage> libraries;
-
-  bool reaches(double percent) const {
-    return kernels.available().percent() >= percent &&
-           std::ranges::all_of(libraries, [&](const auto& library) {
-             return library.functions().percent() >= percent;
-           });
-  }
-};
 
 Coverage examine(const Index& index, const std::optional<InstalledTorch>& torch) {
   Coverage coverage{kernel_coverage(index), {}};
@@ -133,47 +119,6 @@ std::string as_text(const SelectedIndex& choice, const Coverage& coverage, bool 
   return text;
 }
 
-nlohmann::json as_json(const Share& share) {
-  return {{"known", share.known}, {"all", share.all}, {"percent", share.percent()}};
-}
-
-nlohmann::json as_json(const std::vector<KernelCoverage::Missing>& missing) {
-  nlohmann::json list = nlohmann::json::array();
-  for (const auto& of : missing)
-    list.push_back({{"op", of.op}, {"key", of.key}, {"kernel", of.kernel}});
-  return list;
-}
-
-nlohmann::json as_json(const LibraryCoverage::Class& of) {
-  return {{"name", of.name},
-          {"functions", as_json(of.functions)},
-          {"implicit", of.implicit},
-          {"missing", of.missing}};
-}
-
-std::string as_json(const SelectedIndex& choice, const Coverage& coverage) {
-  nlohmann::json libraries = nlohmann::json::array();
-  for (const auto& library : coverage.libraries) {
-    nlohmann::json classes = nlohmann::json::array();
-    for (const auto& of : library.classes) classes.push_back(as_json(of));
-    libraries.push_back({{"library", library.library},
-                         {"functions", as_json(library.functions())},
-                         {"classes", classes},
-                         {"lambdas", as_json(library.lambdas)}});
-  }
-  const nlohmann::json report = {
-      {"schema", "optrace.completeness/1"},
-      {"torch", {{"version", choice.torch ? choice.torch->version : ""}}},
-      {"source", {{"version", choice.index.torch_version()}, {"exact", choice.exact}}},
-      {"kernels",
-       {{"available", as_json(coverage.kernels.available())},
-        {"by_registration", coverage.kernels.by_registration},
-        {"not_built", as_json(coverage.kernels.not_built)},
-        {"missing", as_json(coverage.kernels.missing)}}},
-      {"libraries", libraries}};
-  return write_json(report, 2) + "\n";
-}
-
 void show_coverage(const CoverageOptions& options) {
   CommandOutput output(options.output);
   SelectedIndex choice = choose_index(options.python);
@@ -184,8 +129,8 @@ void show_coverage(const CoverageOptions& options) {
   }
   print_notices(choice);
   const Coverage coverage = examine(choice.index, choice.torch);
-  const std::string text =
-      options.format == "json" ? as_json(choice, coverage) : as_text(choice, coverage, options.all);
+  const std::string text = options.format == "json" ? coverage_json(choice, coverage)
+                                                    : as_text(choice, coverage, options.all);
   output.write(text);
   output.commit();
   if (!coverage.reaches(options.fail_under)) {

@@ -8,9 +8,17 @@ import pytest
 # A folder includes no headers of those to its right.
 LAYERS = ("platform", "pytorch", "present", "indexer", "target", "gpu", "tracer", "lookup",
           "report", "src", "python")
-# Headers that may include nlohmann's, besides those called *_json.h: the basics of JSON, the edges
-# to Python, and what has to do with a process's messages, which are JSON inside.
-JSON_HEADERS = {"platform/text/json_", "python/", "tracer/connection/"}
+# Files that may include nlohmann's headers, besides those called *_json: the basics of JSON, the
+# edges to Python and to editors, and what has to do with a traced process's messages, which are
+# JSON inside.
+JSON_FOLDERS = ("platform/text/json_", "python/", "src/language_server/", "tracer/attach/",
+                "tracer/connection/", "tracer/launch/")
+# Each has one function that reads or writes a small file or line, and no other has its JSON:
+# compile_commands.json, what a Python tells of itself, what was built before, and progress.
+JSON_OF_ONE_FUNCTION = {
+    "gpu/build/prebuild_main.cpp", "indexer/builders/project_maker.cpp",
+    "indexer/sources/python_installation.cpp", "src/commands/tracing/attach_command.cpp",
+    "src/inputs/python_inspection.cpp", "target/build/prebuilt.cpp"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+/[^"/]+)"', re.MULTILINE)
 
 
@@ -62,9 +70,17 @@ def test_folders_are_in_the_table_of_the_design(included, repository):
 
 
 def test_json_is_at_the_edges(repository):
-    headers = [str(file.relative_to(repository)) for layer in LAYERS
-               for file in (repository / layer).rglob("*.h")
-               if "stub_headers" not in file.parts
-               and "nlohmann/" in file.read_text()]
-    assert [header for header in headers
-            if not header.endswith("_json.h") and not header.startswith(tuple(JSON_HEADERS))] == []
+    """No header includes nlohmann's, and no source has a JSON value, but those at the edges."""
+    with_json = {}
+    for layer in LAYERS:
+        for file in (repository / layer).rglob("*"):
+            if file.suffix in (".cpp", ".h") and "stub_headers" not in file.parts:
+                text = file.read_text()
+                with_json[str(file.relative_to(repository))] = (
+                    "nlohmann/" in text if file.suffix == ".h" else
+                    re.search(r'#include <nlohmann/|nlohmann::|#include "platform/text/'
+                              r'json_(reader|fields|members)\.h"', text) is not None)
+    elsewhere = {file for file, has in with_json.items()
+                 if has and not re.search(r"_json\.(cpp|h)$", file)
+                 and not file.startswith(JSON_FOLDERS)}
+    assert elsewhere == JSON_OF_ONE_FUNCTION

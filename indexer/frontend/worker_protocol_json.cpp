@@ -1,5 +1,3 @@
-#include "indexer/frontend/worker_protocol.h"
-
 #include <array>
 #include <charconv>
 #include <iterator>
@@ -7,6 +5,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "indexer/frontend/worker_protocol.h"
 #include "indexer/store/result_type.h"
 #include "platform/error.h"
 #include "platform/text/json_reader.h"

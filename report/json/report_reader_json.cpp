@@ -1,5 +1,3 @@
-#include "report/model/report_reader.h"
-
 #include <cstddef>
 #include <iterator>
 #include <limits>
@@ -9,6 +7,7 @@
 #include "platform/text/json_reader.h"
 #include "report/json/read_compilation_json.h"
 #include "report/json/read_detail_json.h"
+#include "report/model/report_reader.h"
 #include "tracer/trace/recorded_run_json.h"
 
 namespace optrace {
