@@ -150,8 +150,8 @@ RECIPES = ("When a new copy appears", "When something runs in double precision, 
            "When torch.compile breaks a graph")
 
 
-@pytest.mark.verify
-@pytest.mark.parametrize("torch", ["python", "newest_python"])
+@pytest.mark.parametrize("torch", [pytest.param("python", marks=pytest.mark.verify),
+                                   pytest.param("newest_python", marks=pytest.mark.release)])
 @pytest.mark.parametrize("kind", CLEAN)
 def test_recipes_pass_on_clean_programs_from_a_cold_cache(request, optrace, commands, tmp_path,
                                                           kind, torch):
