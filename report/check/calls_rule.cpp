@@ -161,7 +161,8 @@ class CallsCounter final : public RuleCounter {
   }
 
   Observability counted_as() const {
-    const bool some_led = in_python_ != 0 && !context_.names().counts_python();
+    const bool some_led = in_python_ != 0 &&
+                          context_.names().observability_of_all_python() != Observability::recorded;
     return some_led || (recorded_.other_methods && found() == 0) ? Observability::led : counted_as_;
   }
 
