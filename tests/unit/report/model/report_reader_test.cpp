@@ -303,11 +303,12 @@ TEST_CASE("hostile reports do no harm", "[report_reader]") {
                                        Json::array({-7}),
                                        Json::array({Json::array({Json::object()})}),
                                        {{"calls", "x"}, {"tensor", 3}, {"kind", {}}}};
+  std::size_t first = 0;
   for (const Json::json_pointer& place : places_in(whole)) {
     CAPTURE(place.to_string());
-    for (const Json& stranger : strangers) {
+    for (std::size_t i = first++ % kOneOf; i < strangers.size(); i += kOneOf) {
       Json changed = whole;
-      changed[place] = stranger;
+      changed[place] = strangers[i];
       survive(changed.dump());
     }
     Json changed = whole;
