@@ -36,8 +36,8 @@ bool computes_in(const std::vector<const TensorFacts*>& tensors, std::string_vie
   });
 }
 
-bool returns_dtype(const DispatchDetail& call, const std::string& dtype) {
-  return std::ranges::any_of(results_of(call), [&](const Result* result) {
+bool have_dtype(const std::vector<const Result*>& results, std::string_view dtype) {
+  return std::ranges::any_of(results, [&](const Result* result) {
     const auto* const tensor = std::get_if<TensorFacts>(&result->value);
     return tensor != nullptr && tensor->dtype == dtype && !tensor->wrapped_number;
   });
@@ -53,10 +53,9 @@ bool may_be_left_out(const KnownNames& names, const std::string& dtype) {
       if (const auto* const call = std::get_if<OpCallRecord>(&record);
           call != nullptr && computes_in(tensors_in(call->arguments), dtype))
         return true;
-      DispatchDetail returned;
-      if (const auto* const results = std::get_if<OpResults>(&record))
-        returned.results = results->results;
-      if (returns_dtype(returned, dtype)) return true;
+      if (const auto* const results = std::get_if<OpResults>(&record);
+          results != nullptr && have_dtype(results_in(results->results), dtype))
+        return true;
     }
     return !trace.meta.merged.empty();
   };
@@ -65,7 +64,7 @@ bool may_be_left_out(const KnownNames& names, const std::string& dtype) {
 
 /// Counts the calls of an op with a tensor of that dtype among their arguments or results.
 std::uint64_t calls_on_dtype(const Frame& op, const std::string& dtype) {
-  if (returns_dtype(*op.detail->dispatch, dtype)) return op.calls;
+  if (have_dtype(results_of(*op.detail->dispatch), dtype)) return op.calls;
   std::uint64_t calls = 0;
   for (const OpCalls& kind : op_calls(op))
     if (computes_in(tensors_in(kind), dtype)) calls += kind.calls;

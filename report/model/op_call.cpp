@@ -16,16 +16,6 @@ std::uint64_t bytes_of(const TensorFacts& tensor) {
   return bytes;
 }
 
-std::vector<const Result*> each_of(const std::vector<ResultOrList>& results) {
-  std::vector<const Result*> all;
-  for (const ResultOrList& result : results)
-    if (const auto* const single = std::get_if<Result>(&result))
-      all.push_back(single);
-    else
-      for (const Result& one : std::get<std::vector<Result>>(result)) all.push_back(&one);
-  return all;
-}
-
 }  // namespace
 
 bool is_op_call(const Frame& frame) {
@@ -86,15 +76,25 @@ void add_new_tensors(const std::vector<NewTensors>& more, std::vector<NewTensors
 
 void add_new_tensors(const std::vector<ResultOrList>& results, std::uint64_t calls,
                      std::vector<NewTensors>& sums) {
-  for (const Result* const result : each_of(results)) {
+  for (const Result* const result : results_in(results)) {
     const auto* const tensor = std::get_if<TensorFacts>(&result->value);
     if (tensor != nullptr && result->relation == ResultRelation::fresh)
       add_new_tensors({{tensor->device, calls, calls * bytes_of(*tensor)}}, sums);
   }
 }
 
+std::vector<const Result*> results_in(const std::vector<ResultOrList>& results) {
+  std::vector<const Result*> all;
+  for (const ResultOrList& result : results)
+    if (const auto* const single = std::get_if<Result>(&result))
+      all.push_back(single);
+    else
+      for (const Result& one : std::get<std::vector<Result>>(result)) all.push_back(&one);
+  return all;
+}
+
 std::vector<const Result*> results_of(const DispatchDetail& call) {
-  return call.results ? each_of(*call.results) : std::vector<const Result*>();
+  return call.results ? results_in(*call.results) : std::vector<const Result*>();
 }
 
 }  // namespace optrace

@@ -47,8 +47,11 @@ void add_new_tensors(const std::vector<NewTensors>& more, std::vector<NewTensors
 void add_new_tensors(const std::vector<ResultOrList>& results, std::uint64_t calls,
                      std::vector<NewTensors>& sums);
 
-/// Returns the results of the most frequent kind of calls. Those of a list are listed one by one.
-/// None without op records.
+/// Returns the results of a call. Those of a list are listed one by one.
+std::vector<const Result*> results_in(const std::vector<ResultOrList>& results);
+
+/// Returns the results of the most frequent kind of calls, as results_in() does. None without op
+/// records.
 std::vector<const Result*> results_of(const DispatchDetail& call);
 
 }  // namespace optrace

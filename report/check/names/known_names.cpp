@@ -470,9 +470,11 @@ bool KnownNames::counts_python() const {
 }
 
 Observability KnownNames::observability_of_all_python() const {
-  return counts_python() && std::ranges::none_of(traces_, lacks_python_of_autograd)
-             ? Observability::recorded
-             : Observability::led;
+  if (!python_)
+    python_ = counts_python() && std::ranges::none_of(traces_, lacks_python_of_autograd)
+                  ? Observability::recorded
+                  : Observability::led;
+  return *python_;
 }
 
 bool KnownNames::is_class_of_trace(std::string_view name) const {

@@ -131,6 +131,7 @@ class KnownNames {
   const Index* index_;
   const std::optional<CallsByName>& reported_;
   // Caches, filled on first use.
+  mutable std::optional<Observability> python_;  // Of all Python functions.
   mutable std::unique_ptr<Locator> locator_;
   mutable std::optional<std::vector<PythonName>> python_names_;
   mutable std::optional<std::vector<OpEntry>> ops_;
