@@ -13,7 +13,7 @@ CONFIGURE = cmake $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=
 # Ninja, with an estimate of the time that is left. The recipe adds the word for a step that is done.
 NINJA = setup/with-estimate.py
 
-.PHONY: help run test verify check packages test-packages verify-packages interpreter setup reference product prebuilt wheel build compiled compiled-product newest pythons sanitize sanitized-build sanitized-first fuzz stress neighbours neighbours-venv pytorch-tests release-tests matrix bench sweep index docs docs-venv diagram format lint-venv lint analyze clean
+.PHONY: help run test verify check packages test-packages verify-packages interpreter setup reference product prebuilt wheel installed build compiled compiled-product newest newest-prebuilt pythons sanitize sanitized-build sanitized-first fuzz stress neighbours neighbours-venv pytorch-tests release-tests matrix bench sweep index docs docs-venv diagram format lint-venv lint analyze clean
 
 help:
 	@echo 'make run       set everything up and run optrace conv2d'
@@ -79,10 +79,15 @@ PREBUILT = build/lib/optrace/prebuilt
 prebuild = build/optrace-prebuild $(2) $(PREBUILT) $(1)/lib/python3*/site-packages/torch >/dev/null
 
 # Downloads and builds run at the same time, since they need different resources.
-build: packages
+installed: packages
 	@$(MAKE) --no-print-directory -j 2 setup compiled
 	@.venv/bin/python setup/install-module.py build
+
+build: installed
 	@$(call prebuild,.venv)
+
+newest-prebuilt: installed newest
+	@$(call prebuild,.venv-newest)
 
 product: packages
 	@$(MAKE) --no-print-directory -j 2 reference compiled-product
@@ -113,15 +118,13 @@ sanitize: setup sanitized-build
 
 # Compiling doesn't wait for the packages that only tests need.
 test: packages
-	@$(MAKE) --no-print-directory -j 4 test-packages build newest sanitized-first
-	@$(call prebuild,.venv-newest)
+	@$(MAKE) --no-print-directory -j 4 test-packages build newest-prebuilt sanitized-first
 	@.venv/bin/python -B tests/run.py build -LE 'verify|release'
 
 # UNTIL: the time in seconds since 1970 at which to stop; what was not run is listed.
 UNTIL ?=
 verify: packages
-	@$(MAKE) --no-print-directory -j 5 verify-packages build newest sanitized-build lint-venv docs-venv
-	@$(call prebuild,.venv-newest)
+	@$(MAKE) --no-print-directory -j 5 verify-packages build newest-prebuilt sanitized-build lint-venv docs-venv
 	@cmake --build --preset release -- -j $(JOBS) --quiet  # With the headers of the environments.
 	@.venv/bin/python -B tests/run.py build -L verify $(if $(UNTIL),--until $(UNTIL))
 
@@ -158,7 +161,7 @@ pytorch-tests: build
 	  --python .venv/bin/python --source .source/pytorch-2.6.0
 
 release-tests: test-packages
-	@$(MAKE) --no-print-directory -j 2 build newest
+	@$(MAKE) --no-print-directory -j 2 build newest-prebuilt
 	@.venv/bin/python -B tests/run.py build -L release
 
 matrix: build

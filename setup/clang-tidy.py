@@ -5,6 +5,10 @@ Sources that CMake compiles together (cmake/Unity.cmake) are checked together, b
 time goes to the headers that they share. --analyze does the rest, with each source alone: the
 static analyser (the checks clang-analyzer-*), which takes longer than all other checks, and a few
 checks that see nothing in a source which another file includes.
+
+--changed checks what differs from the commit of the last run over all sources, which CHANGELOG.md
+names. A header is checked in one unit that includes it. Everything is checked if that commit is not
+in this clone or if the checks are different ones.
 """
 import argparse
 import concurrent.futures
@@ -29,6 +33,9 @@ ALONE = ("-bugprone-*,-misc-*,-modernize-*,-performance-*,-readability-*,"
 ANALYZER_ARGUMENTS = ["-Xclang", "-analyzer-config", "-Xclang", "max-nodes=50000"]
 UNITED = re.compile(r'^#include "(.+)"$', re.MULTILINE)
 # A finding is a line with its place and what follows up to the line of the next.
+WHOLE_RUN = re.compile(r"^\| `make lint` \|.* commit ([0-9a-f]+)", re.MULTILINE)
+# What decides which checks there are.
+SETTINGS = re.compile(r"(^|/)\.clang-tidy$|^setup/(clang-tidy\.py|requirements-lint\.txt)$")
 FINDING = re.compile(r"^(?=\S+:\d+:\d+: (?:error|warning): )", re.MULTILINE)
 
 
@@ -109,6 +116,46 @@ def chosen_units(units, files):
     return [unit for unit in units if not paths.isdisjoint(unit.sources)]
 
 
+def changed_files():
+    """Returns the paths that differ from the last run over all sources; None if everything may."""
+    whole_run = WHOLE_RUN.search((ROOT / "CHANGELOG.md").read_text())
+    names = whole_run and subprocess.run(
+        ["git", "diff", "--name-only", "--diff-filter=d", whole_run[1]], cwd=ROOT,
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+    if not names or names.returncode != 0:
+        return None
+    changed = names.stdout.split()
+    return None if any(map(SETTINGS.search, changed)) else {ROOT / name for name in changed}
+
+
+def included_files(build):
+    """Returns {source that was compiled: files that it includes}, which Ninja knows."""
+    listed = subprocess.run(["ninja", "-C", build, "-t", "deps"], stdout=subprocess.PIPE, text=True,
+                            check=True).stdout
+    including = {}
+    for entry in listed.split("\n\n"):
+        names = [build / name.strip() for name in entry.splitlines()[1:]]
+        if names:
+            including[names[0]] = set(names)
+    return including
+
+
+def changed_units(units, changed, build):
+    """Returns the units that contain changed sources, and one for each other changed header. A unit
+    that was never compiled may include any header."""
+    included = included_files(build.resolve())
+    chosen = [unit for unit in units if not changed.isdisjoint(unit.sources)]
+    seen = set().union(*(included.get(unit.path, ()) for unit in chosen))
+    for header in sorted(path for path in changed if path.suffix == ".h"):
+        if header in seen:
+            continue
+        unit = next((unit for unit in units if header in included.get(unit.path, ())), None)
+        added = [unit] if unit else [one for one in units if one.path not in included]
+        chosen += [one for one in added if one not in chosen]
+        seen.update(*(included.get(one.path, {header}) for one in added))
+    return chosen
+
+
 class Progress:
     """Shows on a terminal how many units are done, and the time that the others will take."""
 
@@ -160,12 +207,16 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--analyze", action="store_true",
                         help="run the static analyser and the checks that need each source alone")
+    parser.add_argument("--changed", action="store_true",
+                        help="check what changed since the last run over all sources")
     parser.add_argument("files", nargs="*", metavar="FILE",
                         help="check only these, with what is compiled together with them")
     options = parser.parse_args()
     units = units_of_all(options.build, options.analyze)
     if options.files:
         units = chosen_units(units, options.files)
+    elif options.changed and (changed := changed_files()) is not None:
+        units = changed_units(units, changed, options.build)
     units.sort(key=lambda unit: len(unit.sources), reverse=True)  # The longest runs first.
     found = check(units, ALONE if options.analyze else TOGETHER, options.jobs)
     sources = {source for unit in units for source in unit.sources}

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# lint.sh [BUILD]: checks every file that git tracks: the format of C++ (clang-format), defects in
-# C++ (clang-tidy), the types of JavaScript (tsc), Python (ruff, mypy) and scripts (shellcheck).
-# BUILD (default: build) contains the compile commands. Prints findings, and how many sources
+# lint.sh [BUILD [--changed]]: checks every file that git tracks: the format of C++ (clang-format),
+# defects in C++ (clang-tidy), the types of JavaScript (tsc), Python (ruff, mypy) and scripts
+# (shellcheck). BUILD (default: build) contains the compile commands. With --changed, clang-tidy
+# checks what changed since it last checked everything. Prints findings, and how many sources
 # clang-tidy has checked. Exceptions are in .clang-tidy and pyproject.toml, or in the line that they
 # are for.
 set -euo pipefail
@@ -38,7 +39,7 @@ check_types tests/cuda_workloads "${python[@]}"
 mapfile -t stubs < <(git ls-files '*.pyi')
 check_types '' "${stubs[@]}"
 
-check clang-tidy .venv-lint/bin/python setup/clang-tidy.py --build "$build"
+check clang-tidy .venv-lint/bin/python setup/clang-tidy.py --build "$build" "${@:2}"
 
 if [ ${#failed[@]} -gt 0 ]; then
   printf 'Findings of: %s\n' "${failed[*]}" >&2

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-pytestmark = pytest.mark.verify
+pytestmark = pytest.mark.release
 
 # Files with each kind of macro: autocast, functorch, quantized kernels, fallbacks, generated code.
 FILES = ["aten/src/ATen/autocast_mode.cpp", "aten/src/ATen/functorch/BatchRulesDecompositions.cpp",

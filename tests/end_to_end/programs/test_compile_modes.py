@@ -179,7 +179,7 @@ IN_ALL_MODES = {"2.6": ["modes"], "newest": ["modes", "flex"]}
 
 @pytest.mark.parametrize("version", [
     "package", pytest.param("2.6", marks=pytest.mark.release),
-    pytest.param("newest", marks=pytest.mark.verify)])
+    pytest.param("newest", marks=pytest.mark.release)])
 def test_modes(optrace, python, request, run_program, tmp_path, version):
     interpreter = request.getfixturevalue("newest_python") if version == "newest" else python
     program, report_file = tmp_path / "modes.py", tmp_path / "report.json"

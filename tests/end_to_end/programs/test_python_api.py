@@ -219,7 +219,7 @@ def test_results_are_bit_equal(program):
     assert program(RESULTS, "traced") == program(RESULTS, "untraced")
 
 
-@pytest.mark.parametrize("rounds", [20, pytest.param(50, marks=pytest.mark.verify)])
+@pytest.mark.parametrize("rounds", [20, pytest.param(50, marks=pytest.mark.release)])
 def test_many_rounds_keep_their_memory(program, rounds):
     said = program("""
         import gc, json, os, optrace, sys, torch

@@ -140,7 +140,7 @@ def test_a_touched_source_is_not_parsed_again(add, fresh, tree):
     assert add() == (0, fresh[1])
 
 
-@pytest.mark.verify
+@pytest.mark.release
 def test_a_changed_header_costs_the_units_that_read_it(add, fresh, tree):
     # Part of the precompiled header, which all units share.
     path = tree / "c10/core/DispatchKeySet.h"
@@ -171,7 +171,7 @@ def test_a_touched_header_is_no_reason_to_do_without_the_precompiled_one(
     assert add() == (1, fresh[1])
 
 
-@pytest.mark.verify
+@pytest.mark.release
 def test_a_broken_entry_is_made_again(add, fresh, variables):
     entries = list(pathlib.Path(variables["OPTRACE_CACHE_DIR"]).glob("source/*/units/*.unit"))
     assert len(entries) > fresh[0]

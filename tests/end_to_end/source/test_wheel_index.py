@@ -1,6 +1,6 @@
 """`optrace source add --wheel`: an index of the newest torch, made from its wheel alone.
 
-`make verify` makes one, and `make test` asks the one that comes with optrace.
+`make release-tests` makes one, and `make test` asks the one that comes with optrace.
 """
 import json
 import os
@@ -36,7 +36,7 @@ def made(optrace, newest_python, folders):
 
 
 @pytest.fixture(scope="module", params=[
-    "shipped", pytest.param("made", marks=pytest.mark.verify)])
+    "shipped", pytest.param("made", marks=pytest.mark.release)])
 def index(request, tmp_path_factory):
     """(the environment in which the index is used, the folder of the code generated for it, if it
     was made here)"""
@@ -73,13 +73,13 @@ def located(optrace, python, folders, name):
     return json.loads(result.stdout)
 
 
-@pytest.mark.verify
+@pytest.mark.release
 def test_it_says_what_it_made(made, newest_facts):
     assert made[0].stdout.startswith(f"torch {newest_facts['version']}: ")
     assert "not indexed: " not in made[0].stdout
 
 
-@pytest.mark.verify
+@pytest.mark.release
 def test_generated_code_is_what_the_wheel_was_built_from(made, newest_facts):
     """The dispatcher of the wheel knows in which line of which file a kernel was registered."""
     checked = 0
@@ -139,7 +139,7 @@ def reference_ops(run_program, python):
     return {name for name in result.stdout.split() if name.startswith("aten::")}
 
 
-@pytest.mark.verify
+@pytest.mark.release
 def test_ops_are_those_of_the_wheel(optrace, newest_python, folders, made, newest_facts,
                                     reference_ops):
     """Ops that 2.6.0 lacks are found, and those that are gone are not."""
@@ -158,7 +158,7 @@ def test_ops_are_those_of_the_wheel(optrace, newest_python, folders, made, newes
     assert gone.returncode == USAGE, gone.stdout
 
 
-@pytest.mark.verify
+@pytest.mark.release
 def test_lines_that_are_called_exact_are_right(build, run_program, torch_folder, newest_facts):
     """Predicts the line of each anchor of the newest wheel from the others and from 2.6.0."""
     result = run_program([build / "tests/truth/carried_lines", torch_folder,
