@@ -161,8 +161,7 @@ class CallsCounter final : public RuleCounter {
   }
 
   Observability counted_as() const {
-    const bool some_led = in_python_ != 0 &&
-                          context_.names().observability_of_all_python() != Observability::recorded;
+    const bool some_led = in_python_ != 0 && !context_.names().counts_python();
     return some_led || (recorded_.other_methods && found() == 0) ? Observability::led : counted_as_;
   }
 

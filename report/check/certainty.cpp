@@ -58,8 +58,7 @@ std::string_view why_more(Observability known) {
              "into its caller";
     case Observability::led:
       return "a report, and a trace of an older optrace, have only those calls of Python functions "
-             "that lead to something recorded; before Python 3.12, none are recorded in autograd's "
-             "own thread for a GPU";
+             "that lead to something recorded";
     default:
       return {};
   }

@@ -50,6 +50,19 @@ def fails():
     raise ValueError
 
 
+@ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+def called_by_c(_):
+    math.cos(0)
+
+
+def work_in_a_thread_of_c():
+    """Python knows this thread only while it is in called_by_c()."""
+    c = ctypes.CDLL(None)
+    thread = ctypes.c_ulong()
+    assert c.pthread_create(ctypes.byref(thread), None, called_by_c, None) == 0
+    assert c.pthread_join(thread, None) == 0
+
+
 def work():
     one = Derived()
     one.method(4.0)  # line: method
@@ -104,6 +117,7 @@ def main():
     assert python(1) == 0 and python(1) == 0
     assert start() == 0
     act()
+    work_in_a_thread_of_c()
     assert stop() == 0
     assert python(0) == 0 and python(0) == 0
     assert sys.getprofile() is None

@@ -313,7 +313,7 @@ bool KnownNames::any_matches(std::string_view pattern) const {
 
 Observability KnownNames::observability_of(const NameTargets& targets) const {
   if (!targets.why_unobservable.empty()) return Observability::unrecorded;
-  const Observability python = observability_of_all_python();
+  const Observability python = counts_python() ? Observability::recorded : Observability::led;
   Observability best = targets.classes.empty() ? Observability::none : python;
   for (const std::string& pattern : targets.patterns)
     best = std::max(best, observability_of_pattern(pattern));
@@ -350,7 +350,7 @@ Observability KnownNames::observability_of_ops(std::string_view pattern) const {
 }
 
 Observability KnownNames::observability_of_python(std::string_view pattern) const {
-  const Observability function_is = observability_of_all_python();
+  const Observability function_is = counts_python() ? Observability::recorded : Observability::led;
   for (const Trace& trace : traces_)
     for (const PythonFunction& function : trace.python_functions)
       if (matches_glob(function.name, pattern))
@@ -467,14 +467,6 @@ bool KnownNames::counts_python() const {
   return (reported_ || !traces_.empty()) && std::ranges::all_of(traces_, [](const Trace& trace) {
            return optrace::counts_python(trace);
          });
-}
-
-Observability KnownNames::observability_of_all_python() const {
-  if (!python_)
-    python_ = counts_python() && std::ranges::none_of(traces_, lacks_python_of_autograd)
-                  ? Observability::recorded
-                  : Observability::led;
-  return *python_;
 }
 
 bool KnownNames::is_class_of_trace(std::string_view name) const {

@@ -30,7 +30,7 @@ enum class Observability : std::uint8_t {
   unrecorded,  ///< The name is known, but traces don't record its calls.
   by_record,   ///< An op whose calls only op records show.
   walked,      ///< A function without a probe: counted where the stack was walked.
-  led,         ///< A Python function, some of whose calls may not be counted.
+  led,         ///< A Python function: counted where it led to something that is recorded.
   inlined,     ///< A function of a header: counted where it was not compiled into its caller.
   hidden,      ///< Its calls are in traces; reports leave them out unless everything is requested.
   recorded,    ///< Its calls are in traces and in reports.
@@ -69,9 +69,6 @@ class KnownNames {
 
   /// Returns true if each call of a Python function was counted, whatever it led to.
   bool counts_python() const;
-
-  /// Returns how calls of Python functions can be found.
-  Observability observability_of_all_python() const;
 
   /// Returns true for a class of the program that inherits its constructor and its forward(), which
   /// are recorded by the names of other classes.
@@ -131,7 +128,6 @@ class KnownNames {
   const Index* index_;
   const std::optional<CallsByName>& reported_;
   // Caches, filled on first use.
-  mutable std::optional<Observability> python_;  // Of all Python functions.
   mutable std::unique_ptr<Locator> locator_;
   mutable std::optional<std::vector<PythonName>> python_names_;
   mutable std::optional<std::vector<OpEntry>> ops_;

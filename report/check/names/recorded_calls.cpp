@@ -18,9 +18,6 @@ bool is_called_method(std::string_view function) {
 
 namespace {
 
-// torch::autograd::PyNode::apply
-constexpr std::string_view kApplyOfPythonNode = "_ZN5torch8autograd6PyNode5applyE";
-
 class CallsOfTrace {
  public:
   CallsOfTrace(const Trace& trace, const NameTargets& targets, RecordedCalls& calls)
@@ -120,20 +117,6 @@ class CallsOfTrace {
 
 bool counts_python(const Trace& trace) {
   return trace.meta.python_calls_beyond_paths.has_value();
-}
-
-bool lacks_python_of_autograd(const Trace& trace) {
-  const auto calls_python = [&](const TracePath& path) {
-    return path.kind == PathKind::function && path.what != kNone &&
-           trace.functions[path.what].symbol.starts_with(kApplyOfPythonNode);
-  };
-  std::vector<bool> led(trace.paths.size());  // To a Python function.
-  for (std::size_t i = trace.paths.size(); i-- > 0;) {
-    const TracePath& path = trace.paths[i];
-    if (!led[i] && calls_python(path)) return true;
-    if (path.parent != kNone && (led[i] || path.kind == PathKind::python)) led[path.parent] = true;
-  }
-  return false;
 }
 
 void add_recorded_calls(const Trace& trace, const NameTargets& targets, RecordedCalls& calls) {

@@ -29,10 +29,6 @@ struct RecordedCalls {
 /// Returns true if each call of a Python function was counted, whatever it led to.
 bool counts_python(const Trace& trace);
 
-/// Returns true if autograd called Python functions in a thread whose Python functions were not
-/// recorded: its own thread for a GPU, before CPython 3.12.
-bool lacks_python_of_autograd(const Trace& trace);
-
 /// Adds a trace's calls.
 void add_recorded_calls(const Trace& trace, const NameTargets& targets, RecordedCalls& calls);
 

@@ -45,6 +45,31 @@ void* first_thread(void* interpreter) {
   return python->first_thread(interpreter);
 }
 
+// Listens to the calling thread, which holds the GIL. Threads that C++ code started, such as that
+// of autograd for a device, have no other function that shows their Python.
+void listen_to_acquired() {
+  if (!listening || slot_offset == 0) return;
+  void* const thread = python->running_thread();
+  if (python->interpreter_of(thread) == python->main_interpreter() && thread != left_out &&
+      !has_ours(thread))
+    install_profiler(thread, true);
+}
+
+// Replaces PyEval_AcquireThread, by which pybind11 takes the GIL.
+void acquire_thread(void* thread) {
+  python->acquire_thread(thread);
+  listen_to_acquired();
+}
+
+// Replaces PyGILState_Ensure.
+int ensure_gil() {
+  const int state = python->gil_ensure();
+  listen_to_acquired();
+  return state;
+}
+
+void* original_acquire = nullptr;
+void* original_ensure = nullptr;
 void* original_set = nullptr;  // The results of dlsym are called instead of these originals.
 void* original_set_here = nullptr;
 void* original_set_everywhere = nullptr;
@@ -62,6 +87,8 @@ const optrace_agent_redirection kRedirections[] = {
     {"PyEval_SetProfile", pointer_to(set_profile), &original_set_here},
     {"PyEval_SetProfileAllThreads", pointer_to(set_profile_everywhere), &original_set_everywhere},
     {"PyInterpreterState_ThreadHead", pointer_to(first_thread), &original_first_thread},
+    {"PyEval_AcquireThread", pointer_to(acquire_thread), &original_acquire},
+    {"PyGILState_Ensure", pointer_to(ensure_gil), &original_ensure},
 };
 constexpr std::uint32_t kRedirectionCount = sizeof(kRedirections) / sizeof(kRedirections[0]);
 

@@ -37,8 +37,6 @@ bool failed = false;  // True if the last call to turn events on failed.
 bool in_forked_child = false;
 std::uint64_t newest_thread = 0;  // Threads up to this id have been examined.
 
-std::atomic<void*> left_out = nullptr;  // Thread state of a thread of the tracer.
-
 // Adds the table that maps instructions to source positions.
 void add_positions(void* code, FunctionDescription& function) {
   void* const table = field_of_code(python, code, python.minor < 10 ? "co_lnotab" : "co_linetable");

@@ -38,6 +38,7 @@ bool PythonInterface::find() {
       find_symbol("Py_GetVersion", version) && find_symbol("PyBytes_AsString", bytes) &&
       find_symbol("PyBytes_Size", bytes_size) && find_symbol("PyThreadState_Get", running_thread) &&
       find_symbol("PyGILState_Ensure", gil_ensure) &&
+      find_symbol("PyEval_AcquireThread", acquire_thread) &&
       find_symbol("PyGILState_Release", gil_release) &&
       find_symbol("Py_IsInitialized", is_initialized) &&
       find_symbol("PyEval_SetProfile", set_profile) && find_symbol("PyFrame_GetCode", frame_code) &&

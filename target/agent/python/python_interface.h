@@ -12,6 +12,7 @@ struct PythonInterface {
   using ProfileFunction = int (*)(Object* self, Object* frame, int event, Object* argument);
 
   int (*gil_ensure)();
+  void (*acquire_thread)(void* thread);
   void (*gil_release)(int state);
   int (*is_initialized)();
   void (*set_profile)(ProfileFunction function, Object* self);

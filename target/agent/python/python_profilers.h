@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "target/agent/python/python_interface.h"
@@ -38,6 +39,9 @@ enum ProfileEvent : int {
 /// which events can't be forwarded (it is left alone), -ENOSYS if the interpreter does not accept a
 /// function.
 int listen_here(const PythonInterface& python, ProfileListener listener);
+
+/// Thread state of a thread of the tracer, which is not listened to.
+inline std::atomic<void*> left_out = nullptr;
 
 /// Starts listening on another thread of the main interpreter. An audit hook of the program may
 /// reject this.

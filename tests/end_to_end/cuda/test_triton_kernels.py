@@ -45,6 +45,19 @@ def doubled(x):
     return result
 
 
+class Tripled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return 3 * x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        result = torch.empty_like(gradient)
+        count = gradient.numel()
+        triple[lambda chosen: (triton.cdiv(count, chosen["BLOCK"]),)](gradient, result, count)
+        return result
+
+
 @torch.compile
 def compiled(x):
     return torch.softmax(doubled(torch.relu(x)), 1)
@@ -60,6 +73,8 @@ y = torch.empty_like(x)
 softmax[(32,)](x, y, ROW=2048, num_warps=1)
 softmax[(8,)](x, y, ROW=8192, num_warps=1)
 triple[lambda chosen: (triton.cdiv(x.numel(), chosen["BLOCK"]),)](x, y, x.numel())
+leaf = torch.ones(64, 2048, device="cuda", requires_grad=True)
+Tripled.apply(leaf).backward(torch.ones_like(leaf))
 compiled(x)
 torch._inductor.config.max_autotune_gemm_backends = "TRITON"
 product(torch.ones(16, 16, device="cuda", dtype=torch.float16))
@@ -147,14 +162,18 @@ def test_kernels_of_the_program(traced):
 
 def test_autotuning_of_the_program(traced):
     _, found, _ = traced
-    tuned = [frame for frame, _ in found if frame["name"] == "triple"]
-    assert tuned
-    for frame in tuned:
+    tuned = [(frame, "__main__.Tripled.backward" in {caller["name"] for caller in above})
+             for frame, above in found if frame["name"] == "triple"]
+    assert {backward for _, backward in tuned} == {False, True}
+    for frame, backward in tuned:
         configurations = frame["detail"]["configurations"]
         assert [one["constants"] for one in configurations] == [{"BLOCK": 128}, {"BLOCK": 512}]
-        assert sum(one["chosen"] for one in configurations) == 1
+        # One for each number of elements.
+        chosen = [one["constants"] for one in configurations if one["chosen"]]
         for launch in frame["detail"]["launches"]:
-            assert launch["constants"]["BLOCK"] * launch["grid"][0] == 32 * 2048
+            assert launch["constants"] in chosen
+            elements = 2048 * (64 if backward else 32)
+            assert launch["constants"]["BLOCK"] * launch["grid"][0] == elements
             assert launch["constants"]["BLOCK"] == {4: 128, 8: 512}[launch["num_warps"]]
 
 

@@ -134,6 +134,11 @@ def test_calls_of_every_kind_have_names_and_lines(traced, interpreter):
     program, events = traced(interpreter)
     after_work = next(i for i, event in enumerate(events)
                       if event.kind == "return" and event.name == "__main__.work")
+    in_thread_of_c = [(event.kind, event.name) for event in events[after_work + 1:]
+                      if event.name in ("__main__.called_by_c", "math.cos")]
+    assert in_thread_of_c == [
+        ("call", "__main__.called_by_c"), ("builtin call", "math.cos"),
+        ("builtin return", "math.cos"), ("return", "__main__.called_by_c")]
     events = events[:after_work + 1]
     assert balanced(events)
     calls = [(event.kind, event.name) for event in events if event.kind.endswith("call")]
