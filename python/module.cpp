@@ -21,7 +21,7 @@
 #include "python/recorded_trace.h"
 #include "pytorch/functions/layers.h"
 #include "report/json/detail_json.h"
-#include "tracer/connection/target_description.h"
+#include "tracer/connection/message_contents_json.h"
 #include "tracer/trace/trace_meta_json.h"
 
 namespace optrace {

@@ -28,6 +28,7 @@
 #include "platform/process/interrupt.h"
 #include "platform/process/running_process.h"
 #include "platform/text/glob.h"
+#include "tracer/attach/attach_sources.h"
 #include "tracer/attach/attach_target.h"
 #include "tracer/attach/listening.h"
 #include "tracer/attach/passed_descriptor.h"
@@ -35,6 +36,7 @@
 #include "tracer/attach/text_thread.h"
 #include "tracer/attach/thread_control.h"
 #include "tracer/collect/op_selection.h"
+#include "tracer/connection/process_message.h"
 #include "tracer/connection/program_socket.h"
 #include "tracer/connection/protocol.h"
 #include "tracer/connection/sealed_copy.h"
@@ -45,27 +47,10 @@
 namespace optrace {
 namespace {
 
-namespace key = protocol::key;
 namespace message = protocol::message;
 namespace order = protocol::order;
-using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
-
-std::string read_source(const char* name) {
-  const std::filesystem::path path = data_folder() / "target" / name;
-  const std::optional<std::string> text = read_file(path);
-  if (!text) {
-    throw Error(ExitStatus::failed, fmt::format("{} can't be read", path.string()),
-                "Reinstall optrace.");
-  }
-  return *text;
-}
-
-/// Returns the text as a Python literal. JSON strings are valid ones.
-std::string quoted(const std::string& text) {
-  return Json(text).dump(-1, ' ', true);
-}
 
 /// Makes a running interpreter start a thread for attach.py, and connects to it.
 class Injection {
@@ -110,8 +95,8 @@ class Injection {
   void put_text(StoppedThread& thread) {
     // The process fills in the descriptors.
     const std::string blank(kDescriptorDigits, ' ');
-    const std::string first =
-        fmt::format("exec({},{{\"other_end\":int(\"{}", quoted(read_source("attach.py")), blank);
+    const std::string first = fmt::format("exec({},{{\"other_end\":int(\"{}",
+                                          python_literal(read_target_source("attach.py")), blank);
     const std::string second = fmt::format("{}\"),\"descriptor\":int(\"{}", first, blank);
     const std::string text = second + "\")})";
     // At least one byte that ends the text, and at the end the memory for passing a descriptor.
@@ -195,19 +180,6 @@ class Injection {
   bool taken_ = false;
 };
 
-/// Returns the modules that attach.py loads, each after those that it imports.
-Json sources() {
-  Json list = Json::array();
-  for (const char* const name :
-       {"protocol", "problem", "connection", "op_records", "device_activity", "agent",
-        "compiled/schedule", "compiled/kernel_origins", "compiled/graph_modules",
-        "compiled/cpp_wrappers", "compiled/triton_kernels", "compiled/compilations", "description",
-        "attached"}) {
-    list.push_back({name, read_source(fmt::format("optrace_target/{}.py", name).c_str())});
-  }
-  return list;
-}
-
 /// The tracing of one process, from its inspection to its release.
 class Attachment {
  public:
@@ -285,17 +257,17 @@ class Attachment {
                     fmt::format("process {} ended, or listens no longer", request_.process),
                     "Run the command again if the process still runs.");
       }
-      connection_->send(sources());
+      connection_->send(line_of_sources());
       wait_for_answer(
           "The process accepts connections, but its Python does not run: a call holds the GIL.");
     } else {
       Injection injection(process_, target_, request_.timeout);
       connection_ = std::make_unique<ProgramConnection>(injection.gain());
-      connection_->send(sources());
+      connection_->send(line_of_sources());
       wait_for_answer("It sleeps, waits, or is in a long call.");
       injection.taken();
     }
-    const Json hello = connection_->receive(message::kProgram, kAnswerLimit);
+    const ProcessMessage hello = process_in(connection_->receive(message::kProgram, kAnswerLimit));
     meta_ =
         orders_.meta(connection_->receive(message::kImported, kAnswerLimit), command_line(hello));
     meta_.process.id = static_cast<std::uint64_t>(request_.process);
@@ -321,42 +293,35 @@ class Attachment {
     return process_.ended();
   }
 
-  static std::string command_line(const Json& hello) {
+  static std::string command_line(const ProcessMessage& hello) {
     std::string line;
-    const auto arguments = hello.find(key::kArguments);
-    if (arguments == hello.end() || !arguments->is_array()) return "python";
-    for (const Json& argument : *arguments) {
-      if (!argument.is_string()) continue;
-      if (!line.empty()) line += ' ';
-      line += shown(argument.get<std::string>());
-    }
-    return line;
+    for (const std::string& argument : hello.arguments)
+      line += fmt::format("{}{}", line.empty() ? "" : " ", shown(argument));
+    return hello.arguments.empty() ? "python" : line;
   }
 
   void begin() {
     traps_.emplace(request_.process);
-    Json record = orders_.record(request_);
-    record[key::kTimeout] = std::chrono::duration<double>(request_.timeout).count();
+    RecordOrder record = orders_.record(request_);
+    record.timeout = std::chrono::duration<double>(request_.timeout).count();
     std::vector<Descriptor> descriptors;
     descriptors.push_back(sealed_region(region_bytes(request_.target_bytes)));
     if (!sees_our_files()) add_files(record, descriptors);
-    connection_->send(record, descriptors);
+    connection_->send(line_of(record), descriptors);
     receive_recording(*connection_, meta_);
     collector_ =
         std::make_unique<Collector>(descriptors.front().get(), session_, request_.collector);
-    connection_->send({{key::kOrder, order::kStart}});
+    connection_->send(line_of(order::kStart));
     add_warnings(meta_, connection_->receive(message::kStarted, request_.timeout + kAnswerLimit));
   }
 
   bool sees_our_files() const { return target_.root.empty() && is_our_users(); }
 
   /// For a process that can't open our files by name, and must not get descriptors of them.
-  void add_files(Json& record, std::vector<Descriptor>& descriptors) const {
-    record[key::kFiles] = Json::array();
-    for (const std::filesystem::path& file : orders_.files()) {
+  void add_files(RecordOrder& record, std::vector<Descriptor>& descriptors) const {
+    record.files = orders_.files();
+    for (const std::filesystem::path& file : *record.files)
       descriptors.push_back(sealed_copy(file));
-      record[key::kFiles].push_back(file.string());
-    }
   }
 
   /// Returns false if the process has ended.
@@ -436,7 +401,7 @@ class Attachment {
   }
 
   void stop() {
-    connection_->send({{key::kOrder, order::kStop}});
+    connection_->send(line_of(order::kStop));
     connection_->receive(message::kStopped, kAnswerLimit);
     collector_->finish();
     receive_tables(*connection_, collector_->ops(), meta_);

@@ -15,12 +15,12 @@
 
 #include "platform/error.h"
 #include "platform/process/interrupt.h"
+#include "tracer/connection/message_contents.h"
 #include "tracer/connection/protocol.h"
 
 namespace optrace {
 namespace {
 
-namespace key = protocol::key;
 namespace message = protocol::message;
 using Clock = std::chrono::steady_clock;
 
@@ -39,12 +39,6 @@ bool wait_for(int descriptor, short what, Clock::time_point end) {
   }
 }
 
-std::string text_in(const nlohmann::json& message, const char* key) {
-  const auto found = message.find(key);
-  if (found == message.end() || !found->is_string()) return "?";
-  return displayable(found->get_ref<const std::string&>());
-}
-
 }  // namespace
 
 ConnectionEnded::ConnectionEnded()
@@ -57,7 +51,7 @@ pid_t ProgramConnection::process() const {
   return ::getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &other, &size) == 0 ? other.pid : 0;
 }
 
-std::optional<nlohmann::json> ProgramConnection::poll() {
+std::optional<TargetMessage> ProgramConnection::poll() {
   while (!messages_.ready()) {
     std::array<char, 1 << 16> buffer;
     // There is no room for descriptors: the system drops those that a process sends.
@@ -74,20 +68,23 @@ bool ProgramConnection::wait(std::chrono::milliseconds limit) const {
   return wait_for(socket_.get(), POLLIN, Clock::now() + limit);
 }
 
-nlohmann::json ProgramConnection::receive(const char* kind, std::chrono::milliseconds limit) {
+TargetMessage ProgramConnection::receive(const char* kind, std::chrono::milliseconds limit) {
   const Clock::time_point end = Clock::now() + limit;
-  std::optional<nlohmann::json> message;
+  std::optional<TargetMessage> message;
   while (!(message = poll())) {
     if (wait_for(socket_.get(), POLLIN, end)) continue;
     throw Error(ExitStatus::failed, fmt::format("a traced process did not respond with '{}'", kind),
                 kReport);
   }
-  const std::string got = text_in(*message, key::kMessage);
-  if (got == message::kProblem)
-    throw Error(ExitStatus::failed, text_in(*message, key::kWhat), text_in(*message, key::kRemedy));
-  if (got != kind) {
+  if (message->kind() == message::kProblem) {
+    const Error problem = problem_in(*message);
+    throw Error(ExitStatus::failed, problem.what(), problem.remedy());
+  }
+  if (message->kind() != kind) {
     throw Error(ExitStatus::failed,
-                fmt::format("a traced process sent '{}' instead of '{}'", got, kind), kReport);
+                fmt::format("a traced process sent '{}' instead of '{}'",
+                            displayable(message->kind(), 40), kind),
+                kReport);
   }
   return std::move(*message);
 }
@@ -114,10 +111,7 @@ ssize_t send_part(int socket, std::string_view part, std::span<const Descriptor>
 
 }  // namespace
 
-void ProgramConnection::send(const nlohmann::json& message,
-                             std::span<const Descriptor> descriptors) {
-  using Handler = nlohmann::json::error_handler_t;
-  const std::string line = message.dump(-1, ' ', true, Handler::replace) + "\n";
+void ProgramConnection::send(std::string_view line, std::span<const Descriptor> descriptors) {
   const Clock::time_point end = Clock::now() + std::chrono::seconds(10);
   std::string_view rest = line;
   while (!rest.empty()) {

@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <utility>
 
-#include <nlohmann/json.hpp>
 #include <sys/types.h>
 
 #include "platform/error.h"
@@ -35,7 +35,7 @@ class ProgramConnection {
 
   /// Returns the next message if it is complete, else nullopt. Throws Error(failed) if the process
   /// closed its end (ConnectionEnded) or sent an invalid message.
-  std::optional<nlohmann::json> poll();
+  std::optional<TargetMessage> poll();
 
   /// Waits for data or the end of the connection. Returns false if neither comes within `limit`.
   /// Throws Error(interrupted) after a signal if an InterruptGuard lives, as do the other members
@@ -44,11 +44,11 @@ class ProgramConnection {
 
   /// Waits for the next message and returns it. Throws Error(failed) as poll() does, if no message
   /// comes within `limit`, and if it is of another kind. A "problem" message is thrown as an Error.
-  nlohmann::json receive(const char* kind, std::chrono::milliseconds limit);
+  TargetMessage receive(const char* kind, std::chrono::milliseconds limit);
 
-  /// Throws Error(failed) if the process is gone or accepts no data for seconds. The `descriptors`,
-  /// 250 at most, are sent with the message's first byte.
-  void send(const nlohmann::json& message, std::span<const Descriptor> descriptors = {});
+  /// Sends an order (message_contents.h). Throws Error(failed) if the process is gone or accepts no
+  /// data for seconds. The `descriptors`, 250 at most, are sent with the line's first byte.
+  void send(std::string_view line, std::span<const Descriptor> descriptors = {});
 
  private:
   Descriptor socket_;

@@ -5,15 +5,8 @@
 #include "gpu/build/activity_agent.h"
 #include "gpu/build/cuda_calls_agent.h"
 #include "target/build/op_agent.h"
-#include "tracer/connection/protocol.h"
 
 namespace optrace {
-
-void TargetAgents::add_to(nlohmann::json& order) const {
-  order[protocol::key::kOpAgent] = ops.library().string();
-  order[protocol::key::kActivityAgent] = device_activity.library().string();
-  order[protocol::key::kCudaCallsAgent] = cuda_calls.library().string();
-}
 
 void TargetAgents::add_warnings(std::vector<std::string>& warnings) const {
   for (const auto* const agent : {&ops, &device_activity, &cuda_calls})

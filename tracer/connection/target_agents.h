@@ -7,8 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "target/build/built_for_torch.h"
 
 namespace optrace {
@@ -18,9 +16,6 @@ struct TargetAgents {
   BuiltLibraries ops;
   BuiltLibraries device_activity;
   BuiltLibraries cuda_calls;
-
-  /// Adds their paths to an order that begins a recording.
-  void add_to(nlohmann::json& order) const;
 
   /// Adds the reasons why one is missing or could not be cached to a trace's warnings.
   void add_warnings(std::vector<std::string>& warnings) const;

@@ -3,28 +3,21 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <unordered_set>
-#include <utility>
 
 #include <fmt/core.h>
 
 #include "platform/error.h"
-#include "platform/text/json_fields.h"
 #include "platform/text/printable_text.h"
 #include "pytorch/functions/generated_names.h"
 #include "pytorch/installed/wheel_libraries.h"
 #include "tracer/connection/device_facts.h"
-#include "tracer/connection/target_messages.h"
-#include "tracer/trace/trace_meta_json.h"
 
 namespace optrace {
 namespace {
-
-using Json = nlohmann::json;
 
 /// Adds the identifiers in a mangled name, in which each is preceded by its length.
 void add_identifiers(std::string_view symbol, std::unordered_set<std::string_view>& identifiers) {
@@ -75,25 +68,6 @@ void refuse_foreign_build(const std::filesystem::path& folder, const ModuleStore
   }
 }
 
-using Member = std::pair<const char*, Json::value_t>;
-constexpr Member kOfTorch[] = {{"torch", Json::value_t::object},
-                               {"op_names", Json::value_t::object},
-                               {"python", Json::value_t::string},
-                               {"torch_folder", Json::value_t::string}};
-constexpr Member kOfCall[] = {
-    {"inputs", Json::value_t::array},     {"warnings", Json::value_t::array},
-    {"backward", Json::value_t::boolean}, {"device", Json::value_t::string},
-    {"op", Json::value_t::string},        {"call", Json::value_t::string}};
-
-void require_members(const Json& described, std::span<const Member> members) {
-  if (std::ranges::all_of(members, [&](const Member& member) {
-        return value_at(described, member.first).type() == member.second;
-      }))
-    return;
-  throw Error(ExitStatus::failed, "the traced Python sent an unexpected description of itself",
-              kReport);
-}
-
 }  // namespace
 
 std::vector<std::filesystem::path> torch_libraries(const std::filesystem::path& torch_folder,
@@ -129,23 +103,6 @@ void keep_names_that_occur(Trace& trace) {
     add_identifiers(function.symbol, identifiers);
   std::erase_if(trace.meta.op_names,
                 [&](const auto& name) { return !identifiers.contains(name.first); });
-}
-
-TraceMeta checked_torch(const Json& described) {
-  require_members(described, kOfTorch);
-  TraceMeta all = trace_meta_of(described);
-  TraceMeta meta;
-  meta.torch = std::move(all.torch);
-  meta.op_names = std::move(all.op_names);
-  meta.python = std::move(all.python);
-  meta.torch_folder = std::move(all.torch_folder);
-  return meta;
-}
-
-TraceMeta checked_call(const Json& described) {
-  require_members(described, kOfTorch);
-  require_members(described, kOfCall);
-  return trace_meta_of(described);
 }
 
 }  // namespace optrace

@@ -3,10 +3,7 @@
 #include <filesystem>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "gpu/build/dry_run.h"
-#include "platform/exported.h"
 #include "tracer/probes/process_map.h"
 #include "tracer/trace/trace.h"
 
@@ -26,10 +23,5 @@ void complete_trace(Trace& trace, const DryRun* dry_run);
 /// Reduces the names of ops, of which a target sends all, to those that occur in the names of the
 /// trace's functions.
 void keep_names_that_occur(Trace& trace);
-
-/// Returns what a target's description says of its torch, or of its torch and a call, after
-/// checking the types that the report relies on. Throw Error(failed).
-OPTRACE_EXPORTED TraceMeta checked_torch(const nlohmann::json& described);
-TraceMeta checked_call(const nlohmann::json& described);
 
 }  // namespace optrace

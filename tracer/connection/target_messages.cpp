@@ -2,25 +2,14 @@
 
 #include <algorithm>
 
-#include <fmt/core.h>
-
 #include "platform/error.h"
-#include "platform/text/json_fields.h"
-#include "platform/text/json_reader.h"
 #include "platform/text/printable_text.h"
-#include "tracer/connection/protocol.h"
+#include "tracer/connection/message_contents.h"
 
 namespace optrace {
 
 std::string displayable(std::string_view text, std::size_t limit) {
   return printable_lines(text.substr(0, limit)) + (text.size() > limit ? "..." : "");
-}
-
-std::vector<std::filesystem::path> paths_in(const nlohmann::json& message, const char* key) {
-  constexpr std::size_t kMaxPaths = 1000;
-  const std::vector<std::string> texts = texts_at(message, key);
-  if (texts.size() > kMaxPaths) return {};
-  return {texts.begin(), texts.end()};
 }
 
 void TargetMessages::append(std::string_view bytes) {
@@ -42,20 +31,12 @@ void TargetMessages::find_end(std::size_t from) {
   touched_ += std::min(end_, bytes_.size()) - from;
 }
 
-nlohmann::json TargetMessages::take() {
+TargetMessage TargetMessages::take() {
   const std::string line = bytes_.substr(begin_, end_ - begin_);
   touched_ += line.size();
   begin_ = end_ + 1;
   find_end(begin_);
-  nlohmann::json message = read_json(line);
-  if (!message.is_object() || !message.contains(protocol::key::kMessage) ||
-      !message[protocol::key::kMessage].is_string()) {
-    throw Error(
-        ExitStatus::failed,
-        fmt::format("the traced Python sent a malformed message: '{}'", displayable(line, 60)),
-        kReport);
-  }
-  return message;
+  return read_message(line);
 }
 
 }  // namespace optrace

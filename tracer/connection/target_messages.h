@@ -1,12 +1,9 @@
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
-
-#include <nlohmann/json.hpp>
 
 namespace optrace {
 
@@ -18,8 +15,22 @@ inline constexpr const char* kReport =
 /// control a terminal.
 std::string displayable(std::string_view text, std::size_t limit = 2000);
 
-/// Returns the paths in a list of a target's message: none if it has no such list.
-std::vector<std::filesystem::path> paths_in(const nlohmann::json& message, const char* key);
+/// A message of a target, which is not trusted. message_contents.h has the functions that read what
+/// it says.
+class TargetMessage {
+ public:
+  struct Content;  ///< message_contents_json.h has it.
+
+  explicit TargetMessage(std::shared_ptr<Content> content) : content_(std::move(content)) {}
+
+  /// Returns one of protocol::message, or whatever else the target sent.
+  const std::string& kind() const;
+
+  Content& content() const { return *content_; }
+
+ private:
+  std::shared_ptr<Content> content_;
+};
 
 /// Splits the data from the target into messages: each line is a JSON object with a string
 /// "message". The target is not trusted: the length of lines is limited, and any other line throws
@@ -35,7 +46,7 @@ class TargetMessages {
   bool ready() const { return end_ != std::string::npos; }
 
   /// Removes and returns the next message. Requires ready().
-  nlohmann::json take();
+  TargetMessage take();
 
   /// Returns how many bytes were searched, copied or moved so far. Each received byte counts at
   /// most three times, however the bytes are divided into lines and appends.

@@ -9,28 +9,10 @@
 #include "gpu/build/activity_agent.h"
 #include "platform/error.h"
 #include "platform/files/installation.h"
-#include "platform/text/json_fields.h"
-#include "tracer/connection/generated_code_cache.h"
 #include "tracer/connection/protocol.h"
 #include "tracer/connection/target_description.h"
-#include "tracer/trace/trace_meta_json.h"
 
 namespace optrace {
-namespace {
-
-namespace key = protocol::key;
-using Json = nlohmann::json;
-
-Json object_in(Json& message, const char* key) {
-  const auto found = message.find(key);
-  if (found == message.end() || !found->is_object()) {
-    throw Error(ExitStatus::failed,
-                fmt::format("a traced process sent an unexpected value of '{}'", key), kReport);
-  }
-  return std::move(*found);
-}
-
-}  // namespace
 
 TracingOrders::TracingOrders(ProbeSession& session, ProbeMode probes, const DryRun* dry_run,
                              const std::filesystem::path& root, std::string builds_nothing)
@@ -75,8 +57,8 @@ void TracingOrders::plan_library(const std::filesystem::path& library) {
     plans_.push_back(std::move(plan));
 }
 
-TraceMeta TracingOrders::meta(Json imported, const std::string& call) const {
-  TraceMeta meta = checked_torch(object_in(imported, key::kMeta));
+TraceMeta TracingOrders::meta(const TargetMessage& imported, const std::string& call) const {
+  TraceMeta meta = torch_in(imported);
   meta.device = cuda_ ? "cuda" : "cpu";
   meta.call = call;
   describe(meta);
@@ -88,17 +70,19 @@ void TracingOrders::describe(TraceMeta& meta) const {
   meta.probes.mode = name_of(probes_);
 }
 
-Json TracingOrders::record(const RecordingRequest& request) const {
-  Json plans = Json::array();
-  for (const std::filesystem::path& plan : plans_) plans.push_back(plan.string());
-  Json order = {{key::kOrder, protocol::order::kRecord},
-                {key::kAgent, (library_folder() / "liboptrace_agent.so").string()},
-                {key::kUseJumps, probes_ == ProbeMode::jump},
-                {key::kReturnsPerSite, request.returns_per_site},
-                {key::kPlans, std::move(plans)}};
-  order[key::kTensors] = request.tensors ? log_bytes(request.target_bytes) : std::uint64_t{0};
-  agents_.add_to(order);
-  return order;
+RecordOrder TracingOrders::record(const RecordingRequest& request) const {
+  return {.order = protocol::order::kRecord,
+          .agent = library_folder() / "liboptrace_agent.so",
+          .use_jumps = probes_ == ProbeMode::jump,
+          .returns_per_site = request.returns_per_site,
+          .plans = plans_,
+          .tensor_bytes = request.tensors ? log_bytes(request.target_bytes) : 0,
+          .op_agent = agents_.ops.library(),
+          .activity_agent = agents_.device_activity.library(),
+          .cuda_calls_agent = agents_.cuda_calls.library(),
+          .call = {},
+          .timeout = {},
+          .files = {}};
 }
 
 std::vector<std::filesystem::path> TracingOrders::files() const {
@@ -113,17 +97,8 @@ void receive_recording(ProgramConnection& connection, TraceMeta& meta) {
 
 void receive_tables(ProgramConnection& connection, const std::vector<std::string>& ops,
                     TraceMeta& meta) {
-  connection.send({{key::kOrder, protocol::order::kTables}, {key::kOps, ops}});
-  Json message = connection.receive(protocol::message::kTables, kAnswerLimit);
-  Json tables = object_in(message, key::kMeta);
-  cache_generated_code(tables);
-  read_tables(tables, meta);
-}
-
-void add_warnings(TraceMeta& meta, const Json& message) {
-  if (value_at(message, key::kPythonFrames) == false) ++meta.shortfalls["python_frames_off"];
-  for (std::string& warning : texts_at(message, key::kWarnings))
-    meta.warnings.push_back(std::move(warning));
+  connection.send(line_of_tables(ops));
+  add_tables(meta, connection.receive(protocol::message::kTables, kAnswerLimit));
 }
 
 }  // namespace optrace

@@ -9,10 +9,9 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "gpu/build/dry_run.h"
 #include "tracer/collect/collector.h"
+#include "tracer/connection/message_contents.h"
 #include "tracer/connection/program_socket.h"
 #include "tracer/connection/target_agents.h"
 #include "tracer/probes/probe_mode.h"
@@ -85,14 +84,14 @@ class TracingOrders {
 
   /// Returns the trace's meta, made from the process's message "imported". `call` is the program
   /// that ran. Throws Error(failed).
-  TraceMeta meta(nlohmann::json imported, const std::string& call) const;
+  TraceMeta meta(const TargetMessage& imported, const std::string& call) const;
 
   /// Adds to the meta of a trace how it was recorded.
   void describe(TraceMeta& meta) const;
 
   /// Returns the order to place everything and record what `request` asks for. The region for the
   /// recording must be sent with it, as the first descriptor.
-  nlohmann::json record(const RecordingRequest& request) const;
+  RecordOrder record(const RecordingRequest& request) const;
 
   /// The plans and the agent that the order refers to.
   std::vector<std::filesystem::path> files() const;
@@ -115,9 +114,5 @@ void receive_recording(ProgramConnection& connection, TraceMeta& meta);
 /// compiled. Throws Error(failed).
 void receive_tables(ProgramConnection& connection, const std::vector<std::string>& ops,
                     TraceMeta& meta);
-
-/// Adds the strings in `message["warnings"]` to the warnings. Counts a shortfall if
-/// `message["python_frames"]` is false.
-void add_warnings(TraceMeta& meta, const nlohmann::json& message);
 
 }  // namespace optrace

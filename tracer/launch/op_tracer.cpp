@@ -7,6 +7,7 @@
 #include <fstream>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -27,7 +28,7 @@
 #include "platform/process/child_process.h"
 #include "platform/process/interrupt.h"
 #include "tracer/collect/collector.h"
-#include "tracer/connection/generated_code_cache.h"
+#include "tracer/connection/message_contents.h"
 #include "tracer/connection/program_socket.h"
 #include "tracer/connection/protocol.h"
 #include "tracer/connection/sealed_copy.h"
@@ -35,15 +36,14 @@
 #include "tracer/connection/target_description.h"
 #include "tracer/connection/target_messages.h"
 #include "tracer/connection/tracing_orders.h"
+#include "tracer/launch/op_messages.h"
 #include "tracer/probes/probe_session.h"
 
 namespace optrace {
 namespace {
 
-namespace key = protocol::key;
 namespace order = protocol::order;
 namespace message = protocol::message;
-using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kTargetDescriptor = 3;                // The socket's descriptor number in the target.
@@ -78,15 +78,6 @@ std::string last_lines(const std::string& text) {
   return result.empty() ? result : "\nIts last output:" + result;
 }
 
-std::string string_in(const Json& message, const char* key) {
-  const auto found = message.find(key);
-  if (found == message.end() || !found->is_string()) {
-    throw Error(ExitStatus::failed,
-                fmt::format("the traced Python's message lacks the text '{}'", key), kReport);
-  }
-  return found->get<std::string>();
-}
-
 /// Returns the processor that an ELF file is for, if it is not x86-64; nullopt for other files.
 std::optional<std::string> foreign_processor(const std::filesystem::path& path) {
   Elf64_Ehdr header{};
@@ -110,31 +101,30 @@ class Target {
 
   /// Returns the next message, which must be of this kind. `doing` describes what the target is
   /// doing. Meanwhile, looks after its recording if it has a `collector`.
-  Json receive(const std::string& kind, const std::string& doing, Collector* collector = nullptr) {
+  TargetMessage receive(const std::string& kind, const std::string& doing,
+                        Collector* collector = nullptr) {
     const Clock::time_point end = Clock::now() + request_.timeout;
-    std::optional<Json> received;
+    std::optional<TargetMessage> received;
     while (!(received = poll(doing))) {
       if (Clock::now() >= end) throw hangs(doing);
       listen(doing, collector != nullptr ? Collector::kPause : kLongestWait);
       if (collector != nullptr) look_after(*collector);
     }
-    Json message = std::move(*received);
-    const std::string got = string_in(message, key::kMessage);
-    if (got == message::kProblem) throw problem(message);
-    if (got != kind) {
-      throw Error(
-          ExitStatus::failed,
-          fmt::format("the traced Python sent '{}' instead of '{}'", displayable(got, 40), kind),
-          kReport);
+    if (received->kind() == message::kProblem) throw TargetProblem(problem_in(*received));
+    if (received->kind() != kind) {
+      throw Error(ExitStatus::failed,
+                  fmt::format("the traced Python sent '{}' instead of '{}'",
+                              displayable(received->kind(), 40), kind),
+                  kReport);
     }
     heard_ = true;
-    return message;
+    return std::move(*received);
   }
 
   /// If the target has died, the next receive() throws.
-  void send(const Json& message, std::span<const Descriptor> descriptors = {}) {
+  void send(std::string_view line, std::span<const Descriptor> descriptors = {}) {
     try {
-      connection_.send(message, descriptors);
+      connection_.send(line, descriptors);
     } catch (const ConnectionEnded&) {
       InterruptGuard::throw_if_interrupted();
     }
@@ -182,7 +172,7 @@ class Target {
   static constexpr std::chrono::milliseconds kLongestWait{100};
 
   /// Returns the next message if it is complete.
-  std::optional<Json> poll(const std::string& doing) {
+  std::optional<TargetMessage> poll(const std::string& doing) {
     try {
       return connection_.poll();
     } catch (const ConnectionEnded&) {
@@ -260,14 +250,6 @@ class Target {
             last_lines(printed_)};
   }
 
-  static TargetProblem problem(const Json& message) {
-    const auto status = message.find(key::kStatus);
-    const bool usage = status != message.end() && *status == static_cast<int>(ExitStatus::usage);
-    return TargetProblem({usage ? ExitStatus::usage : ExitStatus::failed,
-                          displayable(string_in(message, key::kWhat)),
-                          displayable(string_in(message, key::kRemedy))});
-  }
-
   const LaunchRequest& request_;
   ProgramConnection connection_;
   Descriptor output_;
@@ -277,25 +259,18 @@ class Target {
 };
 
 /// Returns where the torch of this Python is. Throws if this Python can't be traced.
-TorchProcess torch_of(const LaunchRequest& request, const Json& python) {
+TorchProcess torch_of(const LaunchRequest& request, const PythonMessage& python) {
   const std::string path = request.python.string();
-  const auto version = python.find(key::kVersion);
-  if (version == python.end() || !version->is_array() || version->size() != 3 ||
-      !std::all_of(version->begin(), version->end(),
-                   [](const Json& part) { return part.is_number_unsigned(); })) {
+  if (!python.version)
     throw Error(ExitStatus::failed, "the traced Python did not send its version", kReport);
-  }
-  const auto major = version->at(0).get<std::uint64_t>();
-  const auto minor = version->at(1).get<std::uint64_t>();
-  const std::string implementation = displayable(string_in(python, key::kImplementation), 40);
+  const auto& [major, minor, implementation] = *python.version;
   if (implementation != "cpython" || major != 3 || minor < 9) {
     throw Error(ExitStatus::usage,
                 fmt::format("{} (from {}) is {} {}.{}", path, request.python_reason, implementation,
                             major, minor),
                 "Choose CPython 3.9 or later with --python or $OPTRACE_PYTHON.");
   }
-  const auto torch = python.find(key::kTorch);
-  if (torch == python.end() || !torch->is_string()) {
+  if (!python.torch) {
     throw Error(ExitStatus::usage,
                 fmt::format("no torch in {} (Python {}.{}, from {})", path, major, minor,
                             request.python_reason),
@@ -303,9 +278,7 @@ TorchProcess torch_of(const LaunchRequest& request, const Json& python) {
                             "install it: {} -m pip install torch",
                             path));
   }
-  return {.torch = torch->get<std::string>(),
-          .modules = paths_in(python, key::kModules),
-          .cuda = request.device == "cuda"};
+  return {.torch = *python.torch, .modules = python.modules, .cuda = request.device == "cuda"};
 }
 
 }  // namespace
@@ -315,10 +288,11 @@ struct OpTracer::State {
       : request(asked), progress(told), target(asked), session(scratch.path(), asked.results) {}
 
   /// Receives the answer to an order. Without a valid answer, the target can't be used any more.
-  Json receive(const std::string& kind, const std::string& doing, Collector* collector = nullptr) {
+  TargetMessage receive(const std::string& kind, const std::string& doing,
+                        Collector* collector = nullptr) {
     alive = false;
     try {
-      Json message = target.receive(kind, doing, collector);
+      TargetMessage message = target.receive(kind, doing, collector);
       alive = true;
       return message;
     } catch (const TargetProblem&) {
@@ -357,12 +331,8 @@ struct OpTracer::State {
 OpTracer::OpTracer(const LaunchRequest& request, const LaunchProgress& progress)
     : state_(std::make_unique<State>(request, progress)) {
   progress("starting Python");
-  const Json python = state_->receive(message::kPython, "starting");
-  state_->torch = torch_of(request, python);
-  state_->target.send({{key::kDevice, request.device},
-                       {key::kUseJumps, request.probes == ProbeMode::jump},
-                       {key::kAgent, (library_folder() / "liboptrace_agent.so").string()},
-                       {key::kSamples, (data_folder() / "samples").string()}});
+  state_->torch = torch_of(request, python_in(state_->receive(message::kPython, "starting")));
+  state_->target.send(line_of(request));
 }
 
 OpTracer::~OpTracer() = default;
@@ -373,71 +343,50 @@ bool OpTracer::alive() const {
 
 std::string OpTracer::finish() {
   state_->alive = false;
-  state_->target.send({{key::kOrder, order::kFinish}});
+  state_->target.send(line_of(order::kFinish));
   return state_->target.finish();
 }
 
 std::size_t OpTracer::prepare(const OpCall& call) {
-  const auto name = [](const std::string& tensor) {
-    return tensor.empty() ? Json() : Json(tensor);
-  };
-  Json shapes = Json::array();
-  for (const TensorShape& shape : call.shapes)
-    shapes.push_back(Json::array({name(shape.tensor), shape.sizes}));
-  Json dtypes = Json::array();
-  for (const TensorType& type : call.dtypes)
-    dtypes.push_back(Json::array({name(type.tensor), type.dtype}));
-  const Json prepare = {{key::kOrder, order::kPrepare},
-                        {key::kOp, call.op},
-                        {key::kBackward, call.backward},
-                        {key::kRequiresGrad, call.requires_grad},
-                        {key::kShapes, std::move(shapes)},
-                        {key::kDtypes, std::move(dtypes)},
-                        {key::kInput, call.input ? Json(*call.input) : Json()},
-                        {key::kCompare, call.compare},
-                        {key::kCompile, call.compile}};
+  const std::string prepare = line_of(call);
   const bool on_gpu = state_->request.device == "cuda" &&
                       records_device_activity(state_->request.dry_run.has_value());
   const bool loads_agents = on_gpu && !state_->planned;
   if (!loads_agents) state_->target.send(prepare);
   if (!state_->planned) state_->plan();
   if (loads_agents) {
-    Json load = state_->orders.record(state_->recorded);
-    load[key::kOrder] = order::kLoad;
-    state_->target.send(load);
+    RecordOrder load = state_->orders.record(state_->recorded);
+    load.order = order::kLoad;
+    state_->target.send(line_of(load));
     state_->target.send(prepare);
   }
   if (call.compile) state_->progress("compiling the call");
-  const Json ready = state_->receive(message::kReady, "importing torch and making a sample call");
-  const auto number = ready.find(key::kCall);
-  if (number == ready.end() || !number->is_number_unsigned()) {
+  const ReadyMessage ready =
+      ready_in(state_->receive(message::kReady, "importing torch and making a sample call"));
+  if (!ready.call) {
     state_->alive = false;
     throw Error(ExitStatus::failed, "the traced Python did not send the number of its calls",
                 kReport);
   }
-  for (const std::filesystem::path& library : paths_in(ready, key::kModules))
-    state_->orders.plan_library(library);
-  return number->get<std::size_t>();
+  for (const std::filesystem::path& library : ready.modules) state_->orders.plan_library(library);
+  return *ready.call;
 }
 
 Trace OpTracer::trace(std::size_t call) {
   state_->progress("recording");
   const Descriptor region = sealed_region(kRegionBytes);
-  Json record = state_->orders.record(state_->recorded);
-  record[key::kCall] = call;
+  RecordOrder record = state_->orders.record(state_->recorded);
+  record.call = call;
   state_->orders.clear_plans();
-  state_->target.send(record, {&region, 1});
+  state_->target.send(line_of(record), {&region, 1});
   constexpr const char* kDoing = "recording the call";
   state_->receive(message::kRecording, kDoing);
   Collector collector(region.get(), state_->session, state_->recorded.collector);
   state_->receive(message::kRecorded, kDoing, &collector);
   InterruptGuard::throw_if_interrupted();
   collector.finish();
-  state_->target.send(
-      {{key::kOrder, order::kDescribe}, {key::kCall, call}, {key::kOps, collector.ops()}});
-  Json described = state_->receive(message::kMeta, "describing itself");
-  cache_generated_code(described[key::kMeta]);
-  TraceMeta meta = checked_call(described[key::kMeta]);
+  state_->target.send(line_of_describe(call, collector.ops()));
+  TraceMeta meta = call_in(state_->receive(message::kMeta, "describing itself"));
   state_->orders.describe(meta);
   state_->progress("looking up the names of addresses");
   Trace trace = collector.take(std::move(meta));

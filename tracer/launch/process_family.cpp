@@ -16,10 +16,8 @@
 
 namespace optrace {
 
-namespace key = protocol::key;
 namespace order = protocol::order;
 namespace message = protocol::message;
-using Json = nlohmann::json;
 using std::chrono::milliseconds;
 
 namespace {
@@ -158,7 +156,7 @@ bool ProcessFamily::start_recording(ProgramConnection& connection, const Process
   if (request_.only_compilations) {
     if (first && !prepare(connection, hello)) return false;
     if (meta_) process.meta = *meta_;
-    connection.send({{key::kOrder, order::kWatch}});
+    connection.send(line_of(order::kWatch));
     return true;
   }
   const Descriptor region = sealed_region(region_bytes(request_.target_bytes));
@@ -167,9 +165,9 @@ bool ProcessFamily::start_recording(ProgramConnection& connection, const Process
   if (waits_) return false;  // The process connects again when its window begins.
   if (meta_) process.meta = *meta_;
   // A forked process has the probes of its parent, unless the parent's are to be removed.
-  connection.send(
-      first || request_.window ? orders_.record(request_) : Json{{key::kOrder, order::kRecord}},
-      {&region, 1});
+  const bool placed = !first && !request_.window;
+  connection.send(placed ? line_of(order::kRecord) : line_of(orders_.record(request_)),
+                  {&region, 1});
   // Others, which record already, must not wait for a process that is stopped.
   if (first) wait_for_message(connection);
   receive_recording(connection, process.meta);
@@ -177,7 +175,7 @@ bool ProcessFamily::start_recording(ProgramConnection& connection, const Process
     const std::lock_guard lock(processes_.mutex);
     process.collector = std::make_unique<Collector>(region.get(), session_, request_.collector);
   }
-  connection.send({{key::kOrder, order::kStart}});
+  connection.send(line_of(order::kStart));
   return true;
 }
 
@@ -196,7 +194,7 @@ bool ProcessFamily::prepare(ProgramConnection& connection, const ProcessMessage&
     failure = std::current_exception();  // Rethrown once torch is imported.
   }
   show_step("");
-  Json imported;
+  std::optional<TargetMessage> imported;
   try {
     wait_for_message(connection);
     imported = connection.receive(message::kImported, kAnswerLimit);
@@ -204,7 +202,7 @@ bool ProcessFamily::prepare(ProgramConnection& connection, const ProcessMessage&
     return false;
   }
   if (failure) std::rethrow_exception(failure);
-  meta_ = orders_.meta(std::move(imported), command_line(request_));
+  meta_ = orders_.meta(*imported, command_line(request_));
   return true;
 }
 

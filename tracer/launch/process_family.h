@@ -17,6 +17,7 @@
 #include <sys/types.h>
 
 #include "platform/files/private_folder.h"
+#include "tracer/connection/process_message.h"
 #include "tracer/connection/program_socket.h"
 #include "tracer/connection/target_agents.h"
 #include "tracer/connection/tracing_orders.h"
@@ -25,16 +26,6 @@
 #include "tracer/probes/probe_session.h"
 
 namespace optrace {
-
-/// The first message of a connection: a process imports torch, was forked, or ends.
-struct ProcessMessage {
-  bool ended = false;  ///< It or its window of steps ends.
-  bool forked = false;
-  pid_t parent = 0;                    ///< 0 if it is not known.
-  std::optional<std::uint64_t> steps;  ///< The steps that it has completed, if they are counted.
-  std::optional<std::uint64_t> rank;
-  TorchProcess torch;
-};
 
 /// A process that imported torch, and the processes forked from it afterwards. These have its
 /// probes, so one session plans for all of them. All work is done on a thread of the family's own.

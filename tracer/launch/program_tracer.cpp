@@ -81,15 +81,6 @@ void build_agents(const ProgramRequest& request, SharedAgents& agents,
 
 }  // namespace
 
-std::optional<std::uint64_t> rank_number(std::string_view text) {
-  constexpr std::size_t kMaxDigits = 9;
-  if (text.empty() || text.size() > kMaxDigits ||
-      text.find_first_not_of("0123456789") != std::string_view::npos) {
-    return std::nullopt;
-  }
-  return std::stoull(std::string(text));
-}
-
 ProgramResult run_program(const ProgramRequest& request,
                           const std::function<void(const ProgramProgress&)>& progress) {
   SharedAgents agents;

@@ -71,9 +71,6 @@ struct ProgramResult {
   std::vector<UnreachedWindow> unreached;
 };
 
-/// Parses $RANK; returns nullopt if it is not a number.
-std::optional<std::uint64_t> rank_number(std::string_view text);
-
 /// Progress while the program runs, for all processes together.
 struct ProgramProgress {
   std::size_t processes = 0;

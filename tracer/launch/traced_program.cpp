@@ -5,28 +5,15 @@
 #include <cstdint>
 #include <tuple>
 
-#include "platform/text/json_fields.h"
 #include "tracer/connection/protocol.h"
 
 namespace optrace {
 
-namespace key = protocol::key;
 namespace message = protocol::message;
 
 namespace {
 
 constexpr std::size_t kMaxProcesses = 4096;
-
-ProcessMessage read_message(const nlohmann::json& message) {
-  return {.ended = value_at(message, key::kMessage) == message::kEnded,
-          .forked = flag_at(message, key::kForked),
-          .parent = static_cast<pid_t>(count_at(message, key::kParent)),
-          .steps = number_at(message, key::kSteps),
-          .rank = rank_number(text_at(message, key::kRank)),
-          .torch = {.torch = text_at(message, key::kTorch),
-                    .modules = paths_in(message, key::kModules),
-                    .cuda = flag_at(message, key::kCuda)}};
-}
 
 }  // namespace
 
@@ -41,14 +28,13 @@ void TracedProgram::listen() {
   }
   for (std::size_t i = 0; i < strangers_.size();) {
     try {
-      const std::optional<nlohmann::json> message = strangers_[i].poll();
+      const std::optional<TargetMessage> message = strangers_[i].poll();
       if (!message) {
         ++i;
         continue;
       }
-      const std::string kind = text_at(*message, key::kMessage);
-      if (kind == message::kProgram || kind == message::kEnded)
-        handshake(std::move(strangers_[i]), read_message(*message));
+      if (message->kind() == message::kProgram || message->kind() == message::kEnded)
+        handshake(std::move(strangers_[i]), process_in(*message));
     } catch (const Error& error) {
       report_failure(error);
     }

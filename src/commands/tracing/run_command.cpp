@@ -34,6 +34,7 @@
 #include "src/options/dry_run_options.h"
 #include "src/options/selection_options.h"
 #include "src/terminal/standard_output.h"
+#include "tracer/connection/process_message.h"
 #include "tracer/launch/program_tracer.h"
 
 namespace optrace {

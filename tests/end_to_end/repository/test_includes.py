@@ -11,8 +11,7 @@ LAYERS = ("platform", "pytorch", "present", "indexer", "target", "gpu", "tracer"
 # Files that may include nlohmann's headers, besides those called *_json: the basics of JSON, the
 # edges to Python and to editors, and what has to do with a traced process's messages, which are
 # JSON inside.
-JSON_FOLDERS = ("platform/text/json_", "python/", "src/language_server/", "tracer/attach/",
-                "tracer/connection/", "tracer/launch/")
+JSON_FOLDERS = ("platform/text/json_", "python/", "src/language_server/")
 # Each has one function that reads or writes a small file or line, and no other has its JSON:
 # compile_commands.json, what a Python tells of itself, what was built before, and progress.
 JSON_OF_ONE_FUNCTION = {

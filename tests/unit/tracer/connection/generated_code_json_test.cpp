@@ -1,4 +1,4 @@
-#include "tracer/connection/generated_code_cache.h"
+#include "tracer/connection/generated_code_json.h"
 
 #include <filesystem>
 #include <fstream>
