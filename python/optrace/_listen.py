@@ -39,7 +39,9 @@ class _Listener:
             self.path = os.path.join(path, str(os.getpid()))
             with open(_ATTACHED, encoding="utf-8") as file:
                 self._text = file.read()
-            self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+            new = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+            self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0,
+                                          _raised(new.detach()))
             self._socket.setblocking(True)  # The program may have set a default timeout.
             self._bind(path)
             self._identity = self._identify()
@@ -77,6 +79,7 @@ class _Listener:
         while self._identify() == self._identity:
             try:
                 descriptor, _ = self._socket._accept()  # type: ignore[attr-defined]
+                descriptor = _raised(descriptor)
             except OSError:
                 import time
                 time.sleep(1)  # Too many open files.
@@ -146,6 +149,20 @@ def _require(status, forbidden, path):
         raise OSError(f"{path} belongs to another user")
     if status.st_mode & forbidden:
         raise OSError(f"other users have access to {path}")
+
+
+def _raised(descriptor):
+    """Gives a descriptor a high number, because a program may have closed its standard error and
+    still write to it. Returns the number."""
+    import fcntl
+    for lowest in (1000, 256, 64, 3):  # The limit on open files may be low.
+        try:
+            number = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, lowest)
+        except OSError:
+            continue
+        os.close(descriptor)
+        return number
+    return descriptor
 
 
 def _is_ours(descriptor):

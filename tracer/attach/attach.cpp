@@ -7,11 +7,13 @@
 #include <memory>
 #include <span>
 #include <thread>
+#include <vector>
 
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -52,6 +54,37 @@ namespace order = protocol::order;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
+/// Holds the numbers 0 to 2 that a process has closed, for as long as a socket would get them: a
+/// write to a descriptor that is only a path fails as if it were closed.
+class HeldNumbers {
+ public:
+  /// There is the path "/" at `memory` in the process.
+  HeldNumbers(const RunningProcess& process, StoppedThread& thread, std::uint64_t memory)
+      : thread_(thread) {
+    for (const int number : {0, 1, 2}) {
+      const std::string link = fmt::format("/proc/{}/fd/{}", process.id(), number);
+      if (::faccessat(AT_FDCWD, link.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0) continue;
+      constexpr auto kCurrent = static_cast<std::uint64_t>(AT_FDCWD);
+      const std::int64_t held =
+          thread.system_call(SYS_openat, {kCurrent, memory, O_PATH | O_CLOEXEC});
+      if (held >= 0) held_.push_back(static_cast<std::uint64_t>(held));
+    }
+  }
+  ~HeldNumbers() {
+    try {
+      for (const std::uint64_t number : held_) thread_.system_call(SYS_close, {number});
+    } catch (const Error&) {
+      held_.clear();  // The process has ended.
+    }
+  }
+  HeldNumbers(const HeldNumbers&) = delete;
+  HeldNumbers& operator=(const HeldNumbers&) = delete;
+
+ private:
+  StoppedThread& thread_;
+  std::vector<std::uint64_t> held_;
+};
+
 /// Makes a running interpreter start a thread for attach.py, and connects to it.
 class Injection {
  public:
@@ -75,6 +108,9 @@ class Injection {
   ProgramConnection gain() {
     StoppedThread thread(target_.process, code_, timeout_);
     put_text(thread);
+    const std::uint64_t passing = page_ + size_ - kPassingBytes;
+    write(passing, std::as_bytes(std::span("/")));
+    const HeldNumbers held(process_, thread, passing);
     thread.call(page_ + connect_offset(), {data()});
     TextThread placed;
     read(data(), std::as_writable_bytes(std::span(&placed, 1)));
@@ -84,8 +120,7 @@ class Injection {
       refused("make a socket", placed.error);
     }
     // The process closes its copy of this end when it has received something.
-    return ProgramConnection(
-        pass_descriptor(process_, thread, placed.ends[0], page_ + size_ - kPassingBytes));
+    return ProgramConnection(pass_descriptor(process_, thread, placed.ends[0], passing));
   }
 
   /// The interpreter executes the text, which removes what was put into the process.
@@ -116,7 +151,8 @@ class Injection {
                           .add_pending_call = target_.add_pending_call,
                           .process = static_cast<std::uint64_t>(target_.process_inside),
                           .digits = {data() + sizeof(TextThread) + first.size(),
-                                     data() + sizeof(TextThread) + second.size()}};
+                                     data() + sizeof(TextThread) + second.size()},
+                          .lowest_end = lowest_end()};
     write(page_, text_thread_code());
     write(data(), std::as_bytes(std::span(&call, 1)));
     write(data() + sizeof call, std::as_bytes(std::span(text)));
@@ -127,6 +163,14 @@ class Injection {
       page_ = 0;
       refused("execute memory", executable);
     }
+  }
+
+  /// Numbers that the program does not use: it may write to a standard error that it has closed.
+  std::uint64_t lowest_end() const {
+    constexpr rlim_t kHigh = 1000, kRoom = 16;
+    rlimit limit{};
+    if (::prlimit(target_.process, RLIMIT_NOFILE, nullptr, &limit) != 0) return 0;
+    return std::min(kHigh, limit.rlim_cur - std::min(limit.rlim_cur, kRoom));
   }
 
   /// Address of the TextThread.

@@ -1,5 +1,6 @@
 #include "tracer/attach/text_thread.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -10,9 +11,11 @@ namespace optrace {
 // which the first one holds until it has returned. The system call that unmaps the code is a tail
 // call.
 static_assert(offsetof(TextThread, withdrawn) == 80 && offsetof(TextThread, ends) == 96 &&
-              offsetof(TextThread, digits) == 104 && sizeof(TextThread) == 120);
+              offsetof(TextThread, digits) == 104 && offsetof(TextThread, lowest_end) == 120 &&
+              sizeof(TextThread) == 128);
 static_assert(SYS_close == 3 && SYS_munmap == 11 && SYS_madvise == 28 && SYS_getpid == 39 &&
-              SYS_socketpair == 53);
+              SYS_socketpair == 53 && SYS_fcntl == 72);
+static_assert(F_DUPFD_CLOEXEC == 1030);
 static_assert(AF_UNIX == 1 && (SOCK_STREAM | SOCK_CLOEXEC) == 0x80001);
 static_assert(MADV_DONTFORK == 10);
 asm(R"(
@@ -62,7 +65,7 @@ optrace_text_thread_begin:
   mov $10, %edx
   mov $28, %eax
   call *(%rbx)
-  lea 120(%rbx), %rdi
+  lea 128(%rbx), %rdi
   call *32(%rbx)
   mov (%rsp), %edi
   call *24(%rbx)
@@ -80,10 +83,16 @@ optrace_text_thread_connect:
   mov %rax, 88(%rbx)
   test %rax, %rax
   jne 4f
-  mov 96(%rbx), %eax
+  mov 96(%rbx), %edi
+  call 7f
+  mov %edi, 96(%rbx)
+  mov %edi, %eax
   mov 104(%rbx), %rdi
   call 5f
-  mov 100(%rbx), %eax
+  mov 100(%rbx), %edi
+  call 7f
+  mov %edi, 100(%rbx)
+  mov %edi, %eax
   mov 112(%rbx), %rdi
   call 5f
   lea optrace_text_thread_begin(%rip), %rdi
@@ -102,6 +111,19 @@ optrace_text_thread_connect:
   mov %dl, (%rdi)
   test %eax, %eax
   jne 6b
+  ret
+7:
+  mov $1030, %esi
+  mov 120(%rbx), %rdx
+  mov $72, %eax
+  call *(%rbx)
+  test %eax, %eax
+  js 8f
+  mov %eax, %edx
+  mov $3, %eax
+  call *(%rbx)
+  mov %edx, %edi
+8:
   ret
 optrace_text_thread_end:
   .popsection

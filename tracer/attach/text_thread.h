@@ -25,6 +25,7 @@ struct TextThread {
   int ends[2] = {-1, -1};              ///< Two connected sockets, closed if no text is executed.
   /// Where the text has the decimal digits of `ends`: the addresses after the last digits.
   std::uint64_t digits[2] = {};
+  std::uint64_t lowest_end = 0;  ///< The lowest number of a socket, if the limits allow it.
 };
 
 /// Maximum number of decimal digits of a descriptor.

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "target/agent/process/own_file.h"
 #include "target/agent/process/pages.h"
 
 namespace optrace::agent {
@@ -27,13 +28,6 @@ struct Mapping {
 // Reads /proc/self/maps line by line without using the heap.
 class MapsReader {
  public:
-  MapsReader() : file_(open("/proc/self/maps", O_RDONLY | O_CLOEXEC)) {}
-  ~MapsReader() {
-    if (file_ >= 0) close(file_);
-  }
-  MapsReader(const MapsReader&) = delete;
-  MapsReader& operator=(const MapsReader&) = delete;
-
   bool next(Mapping& mapping) {
     char line[256];
     if (!read_line(line, sizeof(line))) return false;
@@ -64,7 +58,7 @@ class MapsReader {
     std::size_t size = 0;
     for (;;) {
       if (at_ == filled_) {
-        const ssize_t got = file_ < 0 ? 0 : read(file_, buffer_, sizeof(buffer_));
+        const ssize_t got = file_ ? read(file_.number(), buffer_, sizeof(buffer_)) : 0;
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) return false;
         at_ = 0;
@@ -79,7 +73,7 @@ class MapsReader {
     }
   }
 
-  int file_;
+  OwnFile file_{"/proc/self/maps", O_RDONLY};
   char buffer_[4096] = {};
   std::size_t at_ = 0;
   std::size_t filled_ = 0;

@@ -10,6 +10,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "target/agent/process/own_file.h"
+
 namespace optrace::agent {
 namespace {
 
@@ -70,10 +72,10 @@ int parse_plan(const std::uint8_t* bytes, std::uint64_t size, PlanView& view) {
 }
 
 int load_plan(const char* path, PageArray<std::uint8_t>& bytes, PlanView& view) {
-  const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) return -errno;
+  const OwnFile file(path, O_RDONLY | O_NONBLOCK);
+  if (!file) return file.number();
   struct stat status{};
-  int result = fstat(file, &status) == 0 ? 0 : -errno;
+  int result = fstat(file.number(), &status) == 0 ? 0 : -errno;
   if (result == 0 && (!S_ISREG(status.st_mode) || status.st_size <= 0 ||
                       static_cast<std::uint64_t>(status.st_size) > kMaxPlanSize)) {
     result = -EBADMSG;
@@ -83,7 +85,7 @@ int load_plan(const char* path, PageArray<std::uint8_t>& bytes, PlanView& view) 
   if (result == 0 && !copy.allocate(size)) result = -ENOMEM;
   std::uint64_t done = 0;
   while (result == 0 && done < size) {
-    const ssize_t got = read(file, copy.data + done, size - done);
+    const ssize_t got = read(file.number(), copy.data + done, size - done);
     if (got > 0)
       done += static_cast<std::uint64_t>(got);
     else if (got == 0)
@@ -91,7 +93,6 @@ int load_plan(const char* path, PageArray<std::uint8_t>& bytes, PlanView& view) 
     else if (errno != EINTR)
       result = -errno;
   }
-  close(file);
   if (result == 0) result = parse_plan(copy.data, size, view);
   if (result == 0)
     bytes = copy;

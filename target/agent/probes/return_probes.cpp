@@ -3,8 +3,8 @@
 
 #include "target/agent/probes/return_probes.h"
 
+#include "target/agent/probes/text_writer.h"
 #include "target/agent/process/patching.h"
-#include "target/agent/process/system_calls.h"
 
 namespace optrace::agent {
 namespace {
@@ -28,18 +28,8 @@ CountedPlan counted[kMaxPlans];
 std::uint32_t counted_count = 0;  // Accessed atomically.
 std::uint32_t limit = 0;
 
-// Restores the instruction under an int3, which is in a page of text of this protection. Other
-// threads that have hit the int3 find the instruction restored (trap_handler.cpp).
-void restore(std::uint64_t address, std::uint8_t original, int protection) {
-  constexpr std::uint64_t kWritable = PROT_READ | PROT_WRITE | PROT_EXEC;
-  const std::uint64_t page = page_floor(address);
-  if (system_call(SYS_mprotect, page, kPage, kWritable) != 0) return;
-  // NOLINTNEXTLINE(performance-no-int-to-ptr)
-  *reinterpret_cast<volatile std::uint8_t*>(address) = original;
-  system_call(SYS_mprotect, page, kPage, static_cast<std::uint64_t>(protection));
-}
-
-// Removes an int3. Does nothing for a jump.
+// Removes an int3. Does nothing for a jump. Other threads that have hit the int3 find the
+// instruction restored (trap_handler.cpp).
 void remove_trap(PlacedPlan& plan, std::uint32_t probe) {
   if (plan.slab.slots[probe].state != ProbeState::trap || !try_patching()) return;
   Slot& slot = plan.slab.slots[probe];
@@ -48,11 +38,7 @@ void remove_trap(PlacedPlan& plan, std::uint32_t probe) {
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
   const auto* const byte = reinterpret_cast<const volatile std::uint8_t*>(address);
   if (plan.placed && slot.state == ProbeState::trap && *byte == kTrap) {
-    for (int i = 0; i < plan.module.text_count; ++i) {
-      const LoadedModule::Text& text = plan.module.text[i];
-      if (address >= text.first && address < text.last)
-        restore(address, planned.original[0], text.protection);
-    }
+    write_text(open_own_memory(), plan.module, address, planned.original, 1);
     slot.state = *byte == kTrap ? ProbeState::trap : ProbeState::unplaced;
   }
   end_patching();

@@ -1,14 +1,13 @@
 #include "target/agent/probes/text_patch.h"
 
-#include <cerrno>
 #include <climits>
 #include <cstring>
 
 #include <linux/membarrier.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "target/agent/probes/text_writer.h"
 #include "target/agent/process/threads.h"
 
 namespace optrace::agent {
@@ -18,71 +17,8 @@ constexpr std::uint8_t kTrap = 0xcc;
 constexpr std::uint8_t kJump = 0xe9;
 constexpr std::uint32_t kJumpSize = 5;
 
-// Makes text writable during its lifetime. It stays executable, since other threads are running in
-// it. One mprotect call for each segment, because the kernel would split the mapping for single
-// pages.
-class WritableText {
- public:
-  WritableText(const PlanView& plan, const LoadedModule& module) {
-    for (int i = 0; i < module.text_count && error_ == 0; ++i) {
-      const Range range = range_of_probes(plan, module, module.text[i]);
-      if (range.first >= range.last) continue;
-      if (mprotect(pointer(range.first), range.last - range.first,
-                   PROT_READ | PROT_WRITE | PROT_EXEC) == 0) {
-        ranges_[count_++] = range;
-      } else {
-        error_ = errno;
-      }
-    }
-    if (error_ != 0) protect_again();
-  }
-  ~WritableText() { protect_again(); }
-  WritableText(const WritableText&) = delete;
-  WritableText& operator=(const WritableText&) = delete;
-
-  int error() const { return error_; }
-
- private:
-  struct Range {
-    std::uint64_t first, last;
-    int protection;
-  };
-
-  static void* pointer(std::uint64_t address) {
-    return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
-  }
-
-  static Range range_of_probes(const PlanView& plan, const LoadedModule& module,
-                               const LoadedModule::Text& text) {
-    Range range{UINT64_MAX, 0, text.protection};
-    for (std::uint32_t i = 0; i < plan.header->probe_count; ++i) {
-      const std::uint64_t entry = plan.probes[i].address + module.bias;
-      if (entry >= text.first && entry < text.last) {
-        range.first = entry < range.first ? page_floor(entry) : range.first;
-        const std::uint64_t end = page_ceiling(entry + kJumpSize);
-        range.last = end > range.last ? end : range.last;
-      }
-    }
-    const std::uint64_t text_end = page_ceiling(text.last);
-    range.last = range.last < text_end ? range.last : text_end;
-    return range;
-  }
-
-  void protect_again() {
-    while (count_ > 0) {
-      const Range& range = ranges_[--count_];
-      mprotect(pointer(range.first), range.last - range.first, range.protection);
-    }
-  }
-
-  Range ranges_[LoadedModule::kMaxTextSegments] = {};
-  int count_ = 0;
-  int error_ = 0;
-};
-
 // Makes all cores discard instructions that they have already fetched. If the kernel lacks this
-// call, the mprotect at the end interrupts every core that runs the process, with the same effect
-// but later.
+// call (before 4.16), the copy of a page that the first write to it makes has the same effect.
 void make_cores_refetch() {
   static bool registered = false;
   if (!registered) {
@@ -142,8 +78,7 @@ void for_each_jump(const PlanView& plan, const LoadedModule& module, const Slab&
 }  // namespace
 
 int place_probes(const PlanView& plan, const LoadedModule& module, Jumps jumps, Slab& slab) {
-  const WritableText writable(plan, module);
-  if (writable.error() != 0) return -writable.error();
+  TextWriter writer(module);
   const std::uint32_t probes = plan.header->probe_count;
   bool any_jump = false;
   for (std::uint32_t place = 0; place < probes; ++place) {
@@ -152,10 +87,14 @@ int place_probes(const PlanView& plan, const LoadedModule& module, Jumps jumps, 
     if (slot.offset != 0) {
       slot.state = judge(plan, place, module, jumps != Jumps::none, slab);
       if (slot.state == ProbeState::jump || slot.state == ProbeState::trap) {
-        *entry_of(plan.probes[i], module) = kTrap;
+        writer.write(entry_of(plan.probes[i], module), kTrap);
         any_jump = any_jump || slot.state == ProbeState::jump;
       }
     }
+  }
+  if (const int error = writer.flush(); error != 0) {
+    remove_probes(plan, module, slab);
+    return error;
   }
   if (!any_jump) return 0;
   make_cores_refetch();
@@ -167,20 +106,21 @@ int place_probes(const PlanView& plan, const LoadedModule& module, Jumps jumps, 
   for_each_jump(plan, module, slab, [&](std::uint32_t i, volatile std::uint8_t* entry) {
     const auto distance = static_cast<std::int32_t>(jump_distance(slab, i, entry));
     for (std::uint32_t byte = 1; byte < kJumpSize; ++byte) {
-      entry[byte] = static_cast<std::uint8_t>(static_cast<std::uint32_t>(distance) >>
-                                              ((byte - 1) * CHAR_BIT));
+      writer.write(entry + byte, static_cast<std::uint8_t>(static_cast<std::uint32_t>(distance) >>
+                                                           ((byte - 1) * CHAR_BIT)));
     }
   });
+  writer.flush();
   make_cores_refetch();
   for_each_jump(plan, module, slab,
-                [](std::uint32_t, volatile std::uint8_t* entry) { *entry = kJump; });
+                [&](std::uint32_t, volatile std::uint8_t* entry) { writer.write(entry, kJump); });
+  writer.flush();
   make_cores_refetch();
   return 0;
 }
 
 int remove_probes(const PlanView& plan, const LoadedModule& module, Slab& slab) {
-  const WritableText writable(plan, module);
-  if (writable.error() != 0) return -writable.error();
+  TextWriter writer(module);
   const std::uint32_t probes = plan.header->probe_count;
   bool any_jump = false;
   for (std::uint32_t place = 0; place < probes; ++place) {
@@ -192,14 +132,14 @@ int remove_probes(const PlanView& plan, const LoadedModule& module, Slab& slab) 
       std::uint8_t ours[kJumpSize] = {kJump};
       std::memcpy(ours + 1, &distance, sizeof(distance));
       if (holds(entry, ours, kJumpSize)) {
-        *entry = kTrap;
+        writer.write(entry, kTrap);
         any_jump = true;
       } else {
         slot.state = ProbeState::left_behind;
       }
     } else if (slot.state == ProbeState::trap) {
       if (*entry == kTrap) {
-        *entry = plan.probes[i].original[0];
+        writer.write(entry, plan.probes[i].original[0]);
         slot.state = ProbeState::unplaced;
       } else {
         slot.state = ProbeState::left_behind;
@@ -207,19 +147,22 @@ int remove_probes(const PlanView& plan, const LoadedModule& module, Slab& slab) 
     }
   }
   if (any_jump) {
+    writer.flush();
     make_cores_refetch();
     for_each_jump(plan, module, slab, [&](std::uint32_t i, volatile std::uint8_t* entry) {
       for (std::uint32_t byte = 1; byte < kJumpSize; ++byte)
-        entry[byte] = plan.probes[i].original[byte];
+        writer.write(entry + byte, plan.probes[i].original[byte]);
     });
+    writer.flush();
     make_cores_refetch();
     for_each_jump(plan, module, slab, [&](std::uint32_t i, volatile std::uint8_t* entry) {
-      *entry = plan.probes[i].original[0];
+      writer.write(entry, plan.probes[i].original[0]);
       slab.slots[i].state = ProbeState::unplaced;
     });
   }
+  const int error = writer.flush();
   make_cores_refetch();
-  return 0;
+  return error;
 }
 
 }  // namespace optrace::agent

@@ -20,8 +20,7 @@ enum class Jumps : std::uint8_t {
 
 /// Patches the module's entries to lead to the slots, where the entry matches the plan, and stores
 /// the outcome in each slot's state. A thread at an entry's first byte executes either the old
-/// instruction or a complete new one. Returns 0, or -errno if the text can't be made writable;
-/// nothing is written then.
+/// instruction or a complete new one. Returns 0, or -errno if the text can't be written.
 int place_probes(const PlanView& plan, const LoadedModule& module, Jumps jumps, Slab& slab);
 
 /// Restores the original bytes. A probe whose bytes were changed by other code becomes left_behind.

@@ -12,6 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "target/agent/process/own_file.h"
+
 namespace optrace::agent {
 namespace {
 
@@ -30,19 +32,18 @@ struct LinuxDirent {
 // can't be read. Does not use opendir, which allocates.
 template <typename Visit>
 bool for_each_task(Visit visit) {
-  const int folder = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0) return false;
+  const OwnFile folder("/proc/self/task", O_RDONLY | O_DIRECTORY);
+  if (!folder) return false;
   alignas(LinuxDirent) char entries[4096];
   long got = 0;
   bool more = true;
-  while (more && (got = syscall(SYS_getdents64, folder, entries, sizeof(entries))) > 0) {
+  while (more && (got = syscall(SYS_getdents64, folder.number(), entries, sizeof(entries))) > 0) {
     for (long at = 0; more && at < got;) {
       const auto* entry = reinterpret_cast<const LinuxDirent*>(entries + at);
       more = entry->name[0] == '.' || visit(entry->name);
       at += entry->size;
     }
   }
-  close(folder);
   return got >= 0;
 }
 
@@ -55,10 +56,8 @@ ssize_t read_of_task(const char* task, const char* name, char* text, std::size_t
   std::memcpy(path, kFolder, sizeof(kFolder) - 1);
   std::memcpy(path + sizeof(kFolder) - 1, task, digits);
   std::memcpy(path + sizeof(kFolder) - 1 + digits, name, strnlen(name, 16));
-  const int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return 0;
-  const ssize_t size = read(file, text, room - 1);
-  close(file);
+  const OwnFile file(path, O_RDONLY);
+  const ssize_t size = file ? read(file.number(), text, room - 1) : 0;
   text[size > 0 ? size : 0] = '\0';
   return size;
 }

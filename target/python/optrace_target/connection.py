@@ -10,7 +10,9 @@ import os
 from .problem import FAILED, Problem
 from .protocol import Key, Order
 
-_HIGH_DESCRIPTOR = 256  # Programs may rely on the numbers of their own files.
+# Programs may rely on the numbers of their own files, and write to a standard error that they have
+# closed. The limit on open files may be low.
+_HIGH_DESCRIPTORS = (1000, 256, 64, 3)
 _MOST_DESCRIPTORS = 250
 # Signals caused by a fault are never blocked, because the kernel ends a process that blocks one.
 _FAULTS = {_signal.SIGSEGV, _signal.SIGBUS, _signal.SIGFPE, _signal.SIGILL, _signal.SIGABRT,
@@ -43,9 +45,10 @@ class Connection:
     @classmethod
     def to(cls, address):
         """Connects to the command, and waits for its answers until it ends."""
-        socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        with _StandardNumbersHeld():
+            low = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+            socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, _raised(low.detach()))
         try:
-            socket = _high(socket)
             socket.settimeout(None)  # The program may have set a default.
             socket.connect(address)
         except BaseException:
@@ -86,29 +89,52 @@ class Connection:
 
     def receive_with_descriptors(self):
         """Returns the next message and the descriptors sent with it, which the caller owns."""
-        descriptors = array.array("i")
+        descriptors = []
         while b"\n" not in self._received:
-            data, control, _, _ = self._socket.recvmsg(
-                1 << 16, _socket.CMSG_SPACE(_MOST_DESCRIPTORS * descriptors.itemsize),
-                _socket.MSG_CMSG_CLOEXEC)
-            for level, kind, numbers in control:
-                if (level, kind) == (_socket.SOL_SOCKET, _socket.SCM_RIGHTS):
-                    descriptors.frombytes(
-                        numbers[:len(numbers) - len(numbers) % descriptors.itemsize])
+            self._socket.recv(1, _socket.MSG_PEEK)
+            with _StandardNumbersHeld():
+                data, control, _, _ = self._socket.recvmsg(
+                    1 << 16, _socket.CMSG_SPACE(_MOST_DESCRIPTORS * array.array("i").itemsize),
+                    _socket.MSG_CMSG_CLOEXEC)
+                for level, kind, numbers in control:
+                    if (level, kind) == (_socket.SOL_SOCKET, _socket.SCM_RIGHTS):
+                        came = array.array("i")
+                        came.frombytes(numbers[:len(numbers) - len(numbers) % came.itemsize])
+                        descriptors += map(_raised, came)
             if not data:
                 raise ConnectionError("the command has ended")
             self._received += data
         line, self._received = self._received.split(b"\n", 1)
-        return json.loads(line), list(descriptors)
+        return json.loads(line), descriptors
 
     def close(self):
         self._socket.close()
 
 
-def _high(socket):
-    try:
-        number = fcntl.fcntl(socket.fileno(), fcntl.F_DUPFD_CLOEXEC, _HIGH_DESCRIPTOR)
-    except OSError:  # The limit of descriptors is lower.
-        return socket
-    socket.close()
-    return _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, number)
+class _StandardNumbersHeld:
+    """Holds the numbers 0 to 2 inside the block if they are free. A write to a descriptor that is
+    only a path fails as if it were closed."""
+
+    def __enter__(self):
+        self._held = []
+        try:
+            while not self._held or self._held[-1] < 2:
+                self._held.append(os.open("/", os.O_PATH | os.O_CLOEXEC))
+        except OSError:  # No descriptor is left.
+            pass
+
+    def __exit__(self, *_):
+        for descriptor in self._held:
+            os.close(descriptor)
+
+
+def _raised(descriptor):
+    """Gives a descriptor a high number, and returns it."""
+    for lowest in _HIGH_DESCRIPTORS:
+        try:
+            number = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, lowest)
+        except OSError:  # The limit is lower.
+            continue
+        os.close(descriptor)
+        return number
+    return descriptor

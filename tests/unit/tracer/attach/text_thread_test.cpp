@@ -61,6 +61,8 @@ std::uint64_t address_of(Function* function) {
   return reinterpret_cast<std::uint64_t>(function);
 }
 
+constexpr int kLowestEnd = 200;
+
 // The code, its data and a text, in memory laid out as in a process that is attached to.
 class PlacedText {
  public:
@@ -78,7 +80,8 @@ class PlacedText {
               .memory = address_of(memory_),
               .size = 2 * kPage,
               .add_pending_call = address_of(add_pending_call),
-              .process = static_cast<std::uint64_t>(::getpid())};
+              .process = static_cast<std::uint64_t>(::getpid()),
+              .lowest_end = kLowestEnd};
     char* const at = memory_ + kPage + sizeof(TextThread);
     std::memcpy(at, text, std::strlen(text) + 1);
     for (std::size_t i = 0; i < 2; ++i)
@@ -125,7 +128,10 @@ TEST_CASE("one function makes the sockets, completes the text and adds the pendi
   placed.connect();
   REQUIRE(placed.data().error == 0);
   REQUIRE(placed.open_ends() == 2);
-  for (const int end : placed.ends()) CHECK(::fcntl(end, F_GETFD) == FD_CLOEXEC);
+  for (const int end : placed.ends()) {
+    CHECK(::fcntl(end, F_GETFD) == FD_CLOEXEC);
+    CHECK(end >= kLowestEnd);
+  }
   char byte = 'x';
   CHECK(::write(placed.ends()[0], &byte, 1) == 1);
   CHECK(::read(placed.ends()[1], &byte, 1) == 1);
