@@ -215,9 +215,10 @@ constexpr int kMonotonic = 1;       // CLOCK_MONOTONIC
 // Not FUTEX_PRIVATE_FLAG, because the futex is shared between processes.
 constexpr int kFutexWait = 0;
 constexpr std::uint64_t kSecond = 1'000'000'000;
-constexpr std::uint64_t kMaxWait = 2 * kSecond;
+// A busy machine may leave the reader without a processor for seconds, and a user may stop it.
+constexpr std::uint64_t kMaxWait = 30 * kSecond;
 // A reader whose heartbeat does not change for longer is considered dead.
-constexpr std::uint64_t kHeartbeatWait = kSecond;
+constexpr std::uint64_t kHeartbeatWait = 12 * kSecond;
 constexpr std::uint64_t kNap = kSecond / 20;
 
 enum class GaveUp : std::uint32_t {

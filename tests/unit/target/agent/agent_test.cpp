@@ -1257,6 +1257,7 @@ TEST_CASE("threads that outrun the reader wait for it and lose nothing") {
   RegionReader& reader = shared.reader();
   std::atomic<bool> over = false;
   std::thread reading([&] {
+    std::this_thread::sleep_for(std::chrono::seconds(3));  // As on a busy machine.
     while (!over) {
       reader.drain();
     }
