@@ -1,6 +1,9 @@
 #include "platform/files/file_trust.h"
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
 #include <map>
 #include <memory>
 #include <system_error>
@@ -53,19 +56,74 @@ bool only_us_in(gid_t number) {
   return entry->second;
 }
 
-std::string distrust_of_part(const std::filesystem::path& part) {
-  struct stat status{};
-  if (::lstat(part.c_str(), &status) != 0)
-    return fmt::format("{} is not accessible", part.string());
+std::string distrust_of_part(const std::filesystem::path& part, const struct stat& status) {
   if (!is_our_user(status.st_uid)) return fmt::format("{} belongs to another user", part.string());
   const bool sticky = S_ISDIR(status.st_mode) && (status.st_mode & S_ISVTX) != 0;
-  if (sticky) return {};
+  if (sticky || S_ISLNK(status.st_mode)) return {};
   if ((status.st_mode & S_IWOTH) != 0)
     return fmt::format("everybody may write to {}", part.string());
   if ((status.st_mode & S_IWGRP) != 0 && !only_us_in(status.st_gid))
     return fmt::format("a group with other users may write to {}", part.string());
   return {};
 }
+
+/// A walk along a path by open descriptors, one part and one link at a time.
+class TrustWalk {
+ public:
+  explicit TrustWalk(const std::filesystem::path& path) { add(std::filesystem::absolute(path)); }
+
+  /// Walks to the end. Returns false, with errno, if there is none.
+  bool finish() {
+    while (!left_.empty()) {
+      const std::string name = std::move(left_.back());
+      left_.pop_back();
+      if (!step(name)) return false;
+    }
+    return true;
+  }
+
+  /// Returns why other users could change where the path leads, at the last such part.
+  const std::string& wrong() const { return wrong_; }
+
+ private:
+  static constexpr int kMostLinks = 40;
+
+  /// Puts a path in front of the parts that are left.
+  void add(const std::filesystem::path& path) {
+    const std::vector<std::string> parts(path.begin(), path.end());
+    left_.insert(left_.end(), parts.rbegin(), parts.rend());
+  }
+
+  bool step(const std::string& name) {
+    if (name.empty() || name == ".") return true;
+    Descriptor part(::openat(folder_.get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    struct stat status{};
+    if (!part || ::fstat(part.get(), &status) != 0) return false;
+    const std::filesystem::path shown = (shown_ / name).lexically_normal();
+    if (std::string wrong = distrust_of_part(shown, status); !wrong.empty())
+      wrong_ = std::move(wrong);
+    if (!S_ISLNK(status.st_mode)) {
+      folder_ = std::move(part);
+      shown_ = shown;
+      return true;
+    }
+    std::array<char, PATH_MAX> target{};
+    const ssize_t size = ::readlinkat(part.get(), "", target.data(), target.size());
+    if (size < 0) return false;
+    if (++links_ > kMostLinks) {
+      errno = ELOOP;
+      return false;
+    }
+    add(std::string_view(target.data(), static_cast<std::size_t>(size)));
+    return true;
+  }
+
+  Descriptor folder_{AT_FDCWD};
+  std::filesystem::path shown_;
+  std::vector<std::string> left_;  // The next one is the last.
+  std::string wrong_;
+  int links_ = 0;
+};
 
 }  // namespace
 
@@ -122,13 +180,25 @@ bool is_ours(const FileState& state) {
 }
 
 std::string distrust_of(const std::filesystem::path& path) {
+  TrustWalk walk(path);
+  if (walk.finish()) return walk.wrong();
+  return fmt::format("{} can't be found: {}", path.string(),
+                     std::generic_category().message(errno));
+}
+
+std::string distrust_of_environment(const std::filesystem::path& folder) {
   std::error_code error;
-  const std::filesystem::path resolved = std::filesystem::canonical(path, error);
-  if (error) return fmt::format("{} can't be found: {}", path.string(), error.message());
-  for (std::filesystem::path part = resolved;; part = part.parent_path()) {
-    if (std::string wrong = distrust_of_part(part); !wrong.empty()) return wrong;
-    if (part == part.root_path()) return {};
+  std::vector<std::filesystem::path> parts{folder / "bin/python"};
+  if (const auto settings = folder / "pyvenv.cfg"; std::filesystem::exists(settings, error))
+    parts.push_back(settings);
+  for (const auto& library : std::filesystem::directory_iterator(folder / "lib", error)) {
+    const std::filesystem::path packages = library.path() / "site-packages";
+    for (const auto& package : std::filesystem::directory_iterator(packages, error))
+      parts.push_back(package.path());
   }
+  for (const std::filesystem::path& part : parts)
+    if (std::string wrong = distrust_of(part); !wrong.empty()) return wrong;
+  return {};
 }
 
 }  // namespace optrace

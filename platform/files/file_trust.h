@@ -50,9 +50,14 @@ std::optional<std::string> content_hash(const std::filesystem::path& path,
 bool is_ours(const FileState& state);
 
 /// Returns why users other than the command's own and root could change what `path` leads to: the
-/// first such part of the path, and the reason. Empty if no other user can. Checks the owner of the
-/// file and of every folder above it, and who may write to them. (A folder with the sticky bit is
-/// safe; so are the user's own group and a group without other members.)
+/// last such part of the path, and the reason. Empty if no other user can. Follows links one at a
+/// time, and checks the owner of each, of every folder on the way and of the file, and who may
+/// write to them. (A folder with the sticky bit is safe; so are the user's own group and a group
+/// without other members.)
 std::string distrust_of(const std::filesystem::path& path);
+
+/// The same for a virtual environment: its Python, its settings, and the folder of its packages
+/// with what Python runs or imports from there.
+std::string distrust_of_environment(const std::filesystem::path& folder);
 
 }  // namespace optrace

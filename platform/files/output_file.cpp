@@ -1,11 +1,14 @@
 #include "platform/files/output_file.h"
 
+#include <array>
 #include <cerrno>
+#include <climits>
 #include <utility>
 
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "platform/error.h"
@@ -22,6 +25,42 @@ Error cannot_write(const std::filesystem::path& path, int error_number) {
           fmt::format("cannot write {}: {}", path.string(), describe_errno(error_number)), kRemedy};
 }
 
+/// Returns true for a link or a pipe that another user has put into a folder like /tmp. Linux
+/// follows and opens none with fs.protected_symlinks and fs.protected_fifos, which not every system
+/// sets.
+bool is_of_a_stranger(const NameInFolder& place) {
+  struct stat folder{};
+  struct stat file{};
+  if (::fstat(place.folder.get(), &folder) != 0 ||
+      ::fstatat(place.folder.get(), place.name.c_str(), &file, AT_SYMLINK_NOFOLLOW) != 0)
+    return false;
+  const bool shared = (folder.st_mode & S_ISVTX) != 0 && (folder.st_mode & S_IWOTH) != 0;
+  return shared && (S_ISLNK(file.st_mode) || S_ISFIFO(file.st_mode)) &&
+         file.st_uid != ::geteuid() && file.st_uid != folder.st_uid;
+}
+
+/// Follows the links at the end of a path.
+NameInFolder place_of(const std::filesystem::path& path) {
+  constexpr int kMostLinks = 40;
+  int from = AT_FDCWD;
+  NameInFolder place;
+  std::filesystem::path next = path;
+  for (int links = 0; links <= kMostLinks; ++links) {
+    const std::filesystem::path parent = next.has_parent_path() ? next.parent_path() : ".";
+    Descriptor folder(::openat(from, parent.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!folder) throw cannot_write(path, errno);
+    place = {std::move(folder), next.filename().string()};
+    if (is_of_a_stranger(place)) throw cannot_write(path, EACCES);
+    std::array<char, PATH_MAX> target{};
+    const ssize_t size =
+        ::readlinkat(place.folder.get(), place.name.c_str(), target.data(), target.size());
+    if (size < 0) return place;  // It is no link, or doesn't exist.
+    next = std::string_view(target.data(), static_cast<std::size_t>(size));
+    from = place.folder.get();
+  }
+  throw cannot_write(path, ELOOP);
+}
+
 }  // namespace
 
 OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)) {
@@ -30,6 +69,7 @@ OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)) {
     throw Error(ExitStatus::usage,
                 fmt::format("cannot write '{}': it is not a file name", path_.string()), kRemedy);
   }
+  place_ = place_of(path_);
   const auto status = std::filesystem::status(path_, ignored);
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
     if (::access(path_.c_str(), W_OK) != 0) throw cannot_write(path_, errno);
@@ -37,19 +77,16 @@ OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)) {
     // data.
     return;
   }
-  if (std::filesystem::is_symlink(path_, ignored)) {
-    auto target = std::filesystem::weakly_canonical(path_, ignored);
-    if (!ignored) path_ = std::move(target);
-  }
-  std::string pattern = path_.string() + ".XXXXXX";
+  const std::string folder = fmt::format("/proc/self/fd/{}/", place_.folder.get());
+  std::string pattern = folder + place_.name + ".XXXXXX";
   descriptor_ = ::mkostemp(pattern.data(), O_CLOEXEC);
   if (descriptor_ < 0) throw cannot_write(path_, errno);
-  temporary_ = pattern;
+  temporary_ = pattern.substr(folder.size());
 }
 
 OutputFile::~OutputFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (!temporary_.empty()) ::unlinkat(place_.folder.get(), temporary_.c_str(), 0);
 }
 
 void OutputFile::open_in_place() {
@@ -95,7 +132,9 @@ void OutputFile::commit() {
   write_collected();
   const bool closed = descriptor_ < 0 || ::close(std::exchange(descriptor_, -1)) == 0;
   const bool in_place = temporary_.empty();
-  if (!closed || (!in_place && ::rename(temporary_.c_str(), path_.c_str()) != 0)) {
+  const int folder = place_.folder.get();
+  if (!closed ||
+      (!in_place && ::renameat(folder, temporary_.c_str(), folder, place_.name.c_str()) != 0)) {
     throw Error(ExitStatus::failed,
                 fmt::format("finishing {} failed: {}", path_.string(), describe_errno(errno)),
                 "Free some space, or name a file on another disk.");

@@ -6,14 +6,22 @@
 #include <string>
 #include <string_view>
 
+#include "platform/files/descriptor.h"
 #include "platform/files/output_sink.h"
 
 namespace optrace {
 
+/// A name in a folder that is open.
+struct NameInFolder {
+  Descriptor folder;
+  std::string name;
+};
+
 /// A file that is written completely or not at all: bytes go to a private temporary file beside it
 /// (mode 0600), and commit() renames that. Without commit(), the destructor leaves nothing behind.
-/// Links are followed. An existing file that is not regular (/dev/stdout, a pipe) is written in
-/// place, and not replaced.
+/// Links are followed, but those that another user has put into a folder like /tmp, and the folder
+/// stays the one that they led to. An existing file that is not regular (/dev/stdout, a pipe) is
+/// written in place, and not replaced.
 class OutputFile : public OutputSink {
  public:
   /// Throws Error(usage) if no file can be created in the folder of `path`, or `path` is a folder.
@@ -35,7 +43,8 @@ class OutputFile : public OutputSink {
   void write_now(std::string_view text);
 
   std::filesystem::path path_;
-  std::filesystem::path temporary_;  ///< Empty for a file that is written in place.
+  NameInFolder place_;     ///< Where the links of `path_` lead.
+  std::string temporary_;  ///< Name in the folder; empty for a file that is written in place.
   int descriptor_ = -1;
   std::string collected_;
 };

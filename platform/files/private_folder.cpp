@@ -10,12 +10,20 @@
 #include <unistd.h>
 
 #include "platform/error.h"
+#include "platform/files/file_trust.h"
 
 namespace optrace {
 
 PrivateFolder::PrivateFolder() {
   std::error_code error;
   const std::filesystem::path parent = std::filesystem::temp_directory_path(error);
+  if (const std::string wrong = error ? "" : distrust_of(parent); !wrong.empty()) {
+    throw Error(
+        ExitStatus::usage,
+        fmt::format("files in the temporary folder {} are not safe: {}", parent.string(), wrong),
+        "Set TMPDIR to a folder that only you can write to, or that has the sticky bit, "
+        "such as /tmp.");
+  }
   std::string pattern = (parent / "optrace-XXXXXX").string();
   if (error || ::mkdtemp(pattern.data()) == nullptr) {
     throw Error(ExitStatus::failed,
@@ -62,15 +70,19 @@ std::string reason_against(const CachePlace& place) {
   if (!place.home.empty() && !std::filesystem::is_directory(place.home, error))
     return fmt::format("HOME is {}, which does not exist", place.home.string());
   const std::string name = place.folder.string();
+  std::filesystem::path existing = place.folder;
+  while (!std::filesystem::exists(existing, error) && existing.has_relative_path())
+    existing = existing.parent_path();
+  if (existing == place.folder && !std::filesystem::is_directory(existing, error))
+    return fmt::format("{} is not a folder", name);
+  if (std::string wrong = distrust_of(existing.empty() ? "." : existing); !wrong.empty())
+    return wrong;
   std::filesystem::create_directories(place.folder.parent_path(), error);
   if (::mkdir(name.c_str(), 0700) != 0 && errno != EEXIST)
     return fmt::format("{} can't be created: {}", name, describe_errno(errno));
   struct stat status{};
-  if (::stat(name.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
-    return fmt::format("{} is not a folder", name);
-  if (status.st_uid != ::geteuid()) return fmt::format("{} belongs to another user", name);
-  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-    return fmt::format("others may write to {}", name);
+  if (::stat(name.c_str(), &status) != 0 || status.st_uid != ::geteuid())
+    return fmt::format("{} belongs to another user", name);
   return {};
 }
 

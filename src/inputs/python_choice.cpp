@@ -77,7 +77,7 @@ std::vector<PythonCandidate> candidates() {
   const std::filesystem::path beside = installation_folder().parent_path() / ".venv";
   if (const std::filesystem::path project = project_environment();
       !project.empty() && project != beside) {
-    const std::string distrust = distrust_of(project / "bin");
+    const std::string distrust = distrust_of_environment(project);
     if (distrust.empty())
       add_environment(project, fmt::format(".venv in {}", project.parent_path().string()), false,
                       found);

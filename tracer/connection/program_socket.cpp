@@ -14,6 +14,7 @@
 #include <sys/un.h>
 
 #include "platform/error.h"
+#include "platform/files/private_folder.h"
 #include "platform/process/interrupt.h"
 #include "tracer/connection/message_contents.h"
 #include "tracer/connection/protocol.h"
@@ -45,10 +46,20 @@ ConnectionEnded::ConnectionEnded()
     : Error(ExitStatus::failed, "the process ended or closed its connection to optrace",
             "If it still runs, report this error.") {}
 
-pid_t ProgramConnection::process() const {
+namespace {
+
+std::optional<ucred> other_end_of(const Descriptor& socket) {
   ucred other{};
   socklen_t size = sizeof other;
-  return ::getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &other, &size) == 0 ? other.pid : 0;
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &other, &size) != 0) return std::nullopt;
+  return other;
+}
+
+}  // namespace
+
+pid_t ProgramConnection::process() const {
+  const std::optional<ucred> other = other_end_of(socket_);
+  return other ? other->pid : 0;
 }
 
 std::optional<TargetMessage> ProgramConnection::poll() {
@@ -157,6 +168,8 @@ std::optional<ProgramConnection> ProgramListener::accept() const {
                 fmt::format("cannot listen to the program: {}", describe_errno(errno)),
                 "Close some files or programs and try again.");
   }
+  const std::optional<ucred> other = other_end_of(socket);
+  if (!other || !is_our_user(other->uid)) return accept();  // Closes this one.
   return ProgramConnection(std::move(socket));
 }
 

@@ -64,7 +64,8 @@ class ProgramListener {
 
   int descriptor() const { return socket_.get(); }
 
-  /// Returns a connection to the next process that has connected, if any. Throws Error(failed).
+  /// Returns a connection to the next process of this user or of root that has connected, if any.
+  /// Throws Error(failed).
   std::optional<ProgramConnection> accept() const;
 
  private:

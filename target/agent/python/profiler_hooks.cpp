@@ -45,13 +45,14 @@ void* first_thread(void* interpreter) {
   return python->first_thread(interpreter);
 }
 
-// Listens to the calling thread, which holds the GIL. Threads that C++ code started, such as that
-// of autograd for a device, have no other function that shows their Python.
+// Listens to the calling thread, which holds the GIL, if it is new. Threads that C++ code started,
+// such as that of autograd for a device, have no other function that shows their Python. A thread
+// that lost our function is left to reinstall_profilers(), which reports it.
 void listen_to_acquired() {
   if (!listening || slot_offset == 0) return;
   void* const thread = python->running_thread();
   if (python->interpreter_of(thread) == python->main_interpreter() && thread != left_out &&
-      !has_ours(thread))
+      find(thread) == nullptr)
     install_profiler(thread, true);
 }
 

@@ -35,6 +35,11 @@ class Quiet:
         _signal.pthread_sigmask(_signal.SIG_SETMASK, self._blocked)
 
 
+def _user_of_other_end(socket):
+    ucred = socket.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)  # pid, uid, gid
+    return array.array("i", ucred)[1]
+
+
 class Connection:
     """Sends and receives one JSON object per line over the command's socket. Raises OSError."""
 
@@ -51,6 +56,8 @@ class Connection:
         try:
             socket.settimeout(None)  # The program may have set a default.
             socket.connect(address)
+            if _user_of_other_end(socket) not in (0, os.geteuid()):
+                raise PermissionError("another user listens at " + str(address))
         except BaseException:
             socket.close()
             raise

@@ -1,4 +1,4 @@
-"""`optrace attach`, as root, on processes of other users: it runs none of their code."""
+"""optrace as root, beside another user: it runs none of that user's code."""
 import os
 import pathlib
 import shutil
@@ -96,4 +96,33 @@ def test_a_torch_that_another_user_can_change_is_not_compiled_from(optrace, pyth
                                     f"{site}/torch/include belongs to another user")
         end(target, undisturbed)
     assert not [path for path in kept if path.suffix == ".so"]
+    assert not trace.exists()
+
+
+@pytest.mark.parametrize("theirs", [".venv", ".venv/bin", ".venv/pyvenv.cfg", "site.pth",
+                                    "sitecustomize.py"])
+def test_no_python_that_another_user_can_change_is_used(optrace, python, open_folder, run_program,
+                                                        theirs):
+    project, trace, real = (open_folder / name for name in ("project", "trace", "real"))
+    project.mkdir()
+    made = run_program([python, "-m", "venv", "--without-pip", "--symlinks", real])
+    assert made.returncode == 0, made.stderr
+    (project / ".venv").mkdir()
+    for entry in real.iterdir():
+        (project / ".venv" / entry.name).symlink_to(entry)
+    packages, = real.glob("lib/python3*/site-packages")
+    (packages / "site.pth").write_text(f"import os; os.mknod({str(trace)!r})\n")
+    (packages / "sitecustomize.py").touch()
+
+    def locate():
+        return optrace("locate", "at::add", cwd=project, environment={
+            "OPTRACE_PYTHON": None, "VIRTUAL_ENV": None, "CONDA_PREFIX": None})
+
+    assert "is not used" not in locate().stderr
+    trace.unlink(missing_ok=True)
+    path, = (path for path in (project / theirs, packages / theirs) if path.is_symlink()
+             or path.exists())
+    os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+    said = locate().stderr
+    assert f"the Python in {project}/.venv is not used: {path} belongs to another user" in said
     assert not trace.exists()

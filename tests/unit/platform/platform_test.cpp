@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <catch2/catch.hpp>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "platform/error.h"
@@ -43,6 +44,39 @@ TEST_CASE("an output file names the folder that is not there") {
   const PrivateFolder folder;
   CHECK_THROWS_AS(OutputFile(folder.path() / "absent" / "x"), Error);
   CHECK_THROWS_AS(OutputFile(folder.path()), Error);
+}
+
+TEST_CASE("an output file follows links, also where its folder goes meanwhile") {
+  const PrivateFolder folder;
+  const std::filesystem::path first = folder.path() / "first";
+  const std::filesystem::path link = folder.path() / "link";
+  std::filesystem::create_directory(first);
+  std::filesystem::create_symlink("first/next", link);
+  std::filesystem::create_symlink(first / "file", first / "next");
+  OutputFile file(link);
+  file.write("text");
+  std::filesystem::rename(first, folder.path() / "moved");
+  std::filesystem::create_directory(first);
+  file.commit();
+  CHECK(std::filesystem::is_empty(first));
+  CHECK(std::filesystem::file_size(folder.path() / "moved/file") == 4);
+  std::filesystem::create_symlink("loop", folder.path() / "loop");
+  CHECK_THROWS_AS(OutputFile(folder.path() / "loop"), Error);
+  if (::geteuid() != 0) return;  // Only root can make the files of another user.
+  std::filesystem::create_directory(folder.path() / "shared");
+  std::filesystem::permissions(folder.path() / "shared",
+                               std::filesystem::perms::all | std::filesystem::perms::sticky_bit);
+  const std::filesystem::path theirs = folder.path() / "shared/link";
+  std::filesystem::create_symlink(first / "of root", theirs);
+  OutputFile(theirs).commit();
+  CHECK(std::filesystem::exists(first / "of root"));
+  REQUIRE(::lchown(theirs.c_str(), 65534, 65534) == 0);
+  CHECK_THROWS_AS(OutputFile(theirs), Error);
+  const std::filesystem::path pipe = folder.path() / "shared/pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0666) == 0);
+  CHECK_NOTHROW(OutputFile(pipe));
+  REQUIRE(::lchown(pipe.c_str(), 65534, 65534) == 0);
+  CHECK_THROWS_AS(OutputFile(pipe), Error);
 }
 
 TEST_CASE("only a regular file with something in it is mapped") {
@@ -178,6 +212,17 @@ TEST_CASE("why nothing can be cached is told with the remedy") {
   const std::string shared = folder.path() / "shared";
   std::filesystem::create_directory(shared);
   std::filesystem::permissions(shared, std::filesystem::perms::all);
-  CHECK_THAT(problem(shared), StartsWith("others may write to " + shared + ". Set "));
+  CHECK_THAT(problem(shared), StartsWith("everybody may write to " + shared + ". Set "));
   CHECK(problem(folder.path() / "new").empty());
+  if (::geteuid() != 0) return;  // Only root can make the folder of another user.
+  const std::string theirs = folder.path() / "theirs";
+  std::filesystem::create_directories(theirs + "/cache");
+  REQUIRE(::chown(theirs.c_str(), 65534, 65534) == 0);
+  for (const char* const below : {"/cache", "/new", "/new/cache"})
+    CHECK_THAT(problem(theirs + below), StartsWith(theirs + " belongs to another user. Set "));
+  CHECK_FALSE(std::filesystem::exists(theirs + "/new"));
+  std::filesystem::create_symlink(folder.path() / "new", theirs + "/link");
+  CHECK_THAT(problem(theirs + "/link"), StartsWith(theirs + " belongs to another user. Set "));
+  const EnvironmentVariable temporary("TMPDIR", theirs);
+  CHECK_THROWS_AS(PrivateFolder(), Error);
 }
