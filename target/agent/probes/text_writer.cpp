@@ -23,8 +23,7 @@ int write_text(const OwnFile& memory, const LoadedModule& module, std::uint64_t 
   const LoadedModule::Text* const text = module.text_around(address, size);
   const std::uint64_t page = page_floor(address);
   const std::uint64_t pages = page_ceiling(address + size) - page;
-  const long writable =
-      system_call(SYS_mprotect, page, pages, PROT_READ | PROT_WRITE | PROT_EXEC);
+  const long writable = system_call(SYS_mprotect, page, pages, PROT_READ | PROT_WRITE | PROT_EXEC);
   if (text == nullptr || writable != 0) return static_cast<int>(writable);
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
   auto* const to = reinterpret_cast<volatile std::uint8_t*>(address);
