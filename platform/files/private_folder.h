@@ -11,7 +11,8 @@ namespace optrace {
 /// removes it with its contents.
 class PrivateFolder {
  public:
-  /// Throws Error(failed) if it can't be created in the system's temporary folder.
+  /// Throws Error(failed) if it can't be created in the system's temporary folder, Error(usage) if
+  /// other users could change that (file_trust.h).
   PrivateFolder();
   ~PrivateFolder();
   PrivateFolder(const PrivateFolder&) = delete;
