@@ -38,7 +38,7 @@ void remove_trap(PlacedPlan& plan, std::uint32_t probe) {
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
   const auto* const byte = reinterpret_cast<const volatile std::uint8_t*>(address);
   if (plan.placed && slot.state == ProbeState::trap && *byte == kTrap) {
-    write_text(open_own_memory(), plan.module, address, planned.original, 1);
+    write_unprotected(plan.module, address, planned.original, 1);
     slot.state = *byte == kTrap ? ProbeState::trap : ProbeState::unplaced;
   }
   end_patching();

@@ -1,4 +1,4 @@
-// Built with -mgeneral-regs-only: write_text runs in the middle of an arbitrary function, as
+// Built with -mgeneral-regs-only: write_unprotected runs in the middle of an arbitrary function, as
 // optrace_agent_count_return does (return_probes.cpp).
 
 #include "target/agent/probes/text_writer.h"
@@ -20,6 +20,11 @@ int write_text(const OwnFile& memory, const LoadedModule& module, std::uint64_t 
                     static_cast<long>(size)) {
     return 0;
   }
+  return write_unprotected(module, address, bytes, size);
+}
+
+int write_unprotected(const LoadedModule& module, std::uint64_t address, const std::uint8_t* bytes,
+                      std::uint64_t size) {
   const LoadedModule::Text* const text = module.text_around(address, size);
   const std::uint64_t page = page_floor(address);
   const std::uint64_t pages = page_ceiling(address + size) - page;

@@ -13,10 +13,15 @@ OwnFile open_own_memory();
 
 /// Changes text that other threads may be executing. It is written through `memory`, because it
 /// then never has to be writable, and a program that changes its protection meanwhile is not
-/// disturbed. Where the system does not allow that, the text is made writable for a moment. Uses
-/// general registers only. Returns 0 or -errno.
+/// disturbed. Where the system does not allow that, does what write_unprotected() does. Returns 0
+/// or -errno.
 int write_text(const OwnFile& memory, const LoadedModule& module, std::uint64_t address,
                const std::uint8_t* bytes, std::uint64_t size);
+
+/// Changes text that is made writable for a moment, for when a program may be in a sandbox that
+/// lets it open no file. Uses general registers only. Returns 0 or -errno.
+int write_unprotected(const LoadedModule& module, std::uint64_t address, const std::uint8_t* bytes,
+                      std::uint64_t size);
 
 /// Writes many bytes of text: those of one page at once, before those of another page.
 class TextWriter {
