@@ -110,7 +110,7 @@ class TrustWalk {
     std::array<char, PATH_MAX> target{};
     const ssize_t size = ::readlinkat(part.get(), "", target.data(), target.size());
     if (size < 0) return false;
-    if (++links_ > kMostLinks) {
+    if (++links_ > kMostLinks || size == PATH_MAX) {
       errno = ELOOP;
       return false;
     }
@@ -189,12 +189,22 @@ std::string distrust_of(const std::filesystem::path& path) {
 std::string distrust_of_environment(const std::filesystem::path& folder) {
   std::error_code error;
   std::vector<std::filesystem::path> parts{folder / "bin/python"};
-  if (const auto settings = folder / "pyvenv.cfg"; std::filesystem::exists(settings, error))
-    parts.push_back(settings);
-  for (const auto& library : std::filesystem::directory_iterator(folder / "lib", error)) {
-    const std::filesystem::path packages = library.path() / "site-packages";
-    for (const auto& package : std::filesystem::directory_iterator(packages, error))
-      parts.push_back(package.path());
+  const auto add = [&](const std::filesystem::path& part) {
+    if (std::filesystem::exists(part, error)) parts.push_back(part);
+  };
+  const auto in = [&](const std::filesystem::path& part) {
+    std::vector<std::filesystem::path> entries;
+    std::filesystem::directory_iterator entry(part, error);
+    for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
+      entries.push_back(entry->path());
+    return entries;
+  };
+  add(folder / "pyvenv.cfg");
+  add(folder / "lib");
+  for (const std::filesystem::path& library : in(folder / "lib")) {
+    add(library);
+    add(library / "site-packages");
+    for (const std::filesystem::path& package : in(library / "site-packages")) add(package);
   }
   for (const std::filesystem::path& part : parts)
     if (std::string wrong = distrust_of(part); !wrong.empty()) return wrong;

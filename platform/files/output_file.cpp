@@ -28,15 +28,13 @@ Error cannot_write(const std::filesystem::path& path, int error_number) {
 /// Returns true for a link or a pipe that another user has put into a folder like /tmp. Linux
 /// follows and opens none with fs.protected_symlinks and fs.protected_fifos, which not every system
 /// sets.
-bool is_of_a_stranger(const NameInFolder& place) {
-  struct stat folder{};
-  struct stat file{};
-  if (::fstat(place.folder.get(), &folder) != 0 ||
-      ::fstatat(place.folder.get(), place.name.c_str(), &file, AT_SYMLINK_NOFOLLOW) != 0)
-    return false;
-  const bool shared = (folder.st_mode & S_ISVTX) != 0 && (folder.st_mode & S_IWOTH) != 0;
-  return shared && (S_ISLNK(file.st_mode) || S_ISFIFO(file.st_mode)) &&
-         file.st_uid != ::geteuid() && file.st_uid != folder.st_uid;
+bool is_of_a_stranger(const Descriptor& folder, const Descriptor& file) {
+  struct stat above{};
+  struct stat status{};
+  if (::fstat(folder.get(), &above) != 0 || ::fstat(file.get(), &status) != 0) return true;
+  const bool shared = (above.st_mode & S_ISVTX) != 0 && (above.st_mode & S_IWOTH) != 0;
+  return shared && (S_ISLNK(status.st_mode) || S_ISFIFO(status.st_mode)) &&
+         status.st_uid != ::geteuid() && status.st_uid != above.st_uid;
 }
 
 /// Follows the links at the end of a path.
@@ -50,11 +48,14 @@ NameInFolder place_of(const std::filesystem::path& path) {
     Descriptor folder(::openat(from, parent.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!folder) throw cannot_write(path, errno);
     place = {std::move(folder), next.filename().string()};
-    if (is_of_a_stranger(place)) throw cannot_write(path, EACCES);
+    const Descriptor file(
+        ::openat(place.folder.get(), place.name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    if (!file) return place;  // It doesn't exist.
+    if (is_of_a_stranger(place.folder, file)) throw cannot_write(path, EACCES);
     std::array<char, PATH_MAX> target{};
-    const ssize_t size =
-        ::readlinkat(place.folder.get(), place.name.c_str(), target.data(), target.size());
-    if (size < 0) return place;  // It is no link, or doesn't exist.
+    const ssize_t size = ::readlinkat(file.get(), "", target.data(), target.size());
+    if (size < 0) return place;  // It is no link.
+    if (size == PATH_MAX) throw cannot_write(path, ENAMETOOLONG);
     next = std::string_view(target.data(), static_cast<std::size_t>(size));
     from = place.folder.get();
   }
@@ -90,7 +91,10 @@ OutputFile::~OutputFile() {
 }
 
 void OutputFile::open_in_place() {
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+  Descriptor file(::open(path_.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!file) throw cannot_write(path_, errno);
+  if (is_of_a_stranger(place_.folder, file)) throw cannot_write(path_, EACCES);
+  descriptor_ = ::fcntl(file.get(), F_DUPFD_CLOEXEC, 0);
   if (descriptor_ < 0) throw cannot_write(path_, errno);
 }
 

@@ -80,9 +80,14 @@ std::string reason_against(const CachePlace& place) {
   std::filesystem::create_directories(place.folder.parent_path(), error);
   if (::mkdir(name.c_str(), 0700) != 0 && errno != EEXIST)
     return fmt::format("{} can't be created: {}", name, describe_errno(errno));
+  // Another user may have made a part of it meanwhile.
+  if (std::string wrong = distrust_of(place.folder); !wrong.empty()) return wrong;
   struct stat status{};
   if (::stat(name.c_str(), &status) != 0 || status.st_uid != ::geteuid())
     return fmt::format("{} belongs to another user", name);
+  // What is in the cache is trusted, so the sticky bit is not enough here.
+  if ((status.st_mode & S_ISVTX) != 0 && (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+    return fmt::format("others may write to {}", name);
   return {};
 }
 

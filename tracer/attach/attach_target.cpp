@@ -77,7 +77,14 @@ class ElfFile {
   explicit ElfFile(Descriptor file) : file_(std::move(file)) {
     const std::optional<Elf64_Ehdr> header = read<Elf64_Ehdr>(0);
     elf_ = header && std::memcmp(header->e_ident, ELFMAG, SELFMAG) == 0;
-    if (elf_) header_ = *header;
+    if (!elf_) return;
+    header_ = *header;
+    if (header_.e_phentsize != sizeof(Elf64_Phdr)) return;
+    const std::uint64_t count = std::min<std::uint64_t>(header_.e_phnum, kMaxSegments);
+    const std::vector<std::byte> table = bytes(header_.e_phoff, count * sizeof(Elf64_Phdr));
+    for (std::uint64_t at = 0; const auto segment = read_at<Elf64_Phdr>(table, at);
+         at += sizeof(Elf64_Phdr))
+      if (segment->p_type == PT_LOAD) segments_.push_back(*segment);
   }
 
   bool is_elf() const { return elf_; }
@@ -93,24 +100,19 @@ class ElfFile {
     return processor_name(header_.e_machine);
   }
 
-  std::vector<Elf64_Phdr> loaded() const {
-    std::vector<Elf64_Phdr> segments;
-    if (header_.e_phentsize != sizeof(Elf64_Phdr)) return segments;
-    for (std::uint64_t index = 0; index < header_.e_phnum; ++index) {
-      const auto segment = read<Elf64_Phdr>(header_.e_phoff + index * sizeof(Elf64_Phdr));
-      if (segment && segment->p_type == PT_LOAD) segments.push_back(*segment);
-    }
-    return segments;
-  }
+  /// Returns the segments that are loaded, of the first kMaxSegments of the file.
+  const std::vector<Elf64_Phdr>& loaded() const { return segments_; }
 
   /// Returns the addresses (as linked) of the symbols in .dynsym, functions and data alike; empty
   /// without this table.
   std::map<std::string, std::uint64_t, std::less<>> exported() const {
     std::map<std::string, std::uint64_t, std::less<>> found;
     if (header_.e_shentsize != sizeof(Elf64_Shdr)) return found;
-    for (std::uint64_t index = 0; index < header_.e_shnum; ++index) {
-      const auto table = section(index);
-      if (!table || table->sh_type != SHT_DYNSYM) continue;
+    const std::vector<std::byte> sections =
+        bytes(header_.e_shoff, header_.e_shnum * sizeof(Elf64_Shdr));
+    for (std::uint64_t at_section = 0; const auto table = read_at<Elf64_Shdr>(sections, at_section);
+         at_section += sizeof(Elf64_Shdr)) {
+      if (table->sh_type != SHT_DYNSYM) continue;
       const auto names = section(table->sh_link);
       if (!names) break;
       const std::vector<std::byte> entries = bytes(table->sh_offset, table->sh_size);
@@ -155,9 +157,12 @@ class ElfFile {
     return result;
   }
 
+  static constexpr std::uint64_t kMaxSegments = 256;
+
   Descriptor file_;
   Elf64_Ehdr header_{};
   bool elf_ = false;
+  std::vector<Elf64_Phdr> segments_;
 };
 
 /// Inspects one process. The steps are in the order of inspect().

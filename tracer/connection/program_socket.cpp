@@ -160,17 +160,18 @@ ProgramListener::ProgramListener(const std::filesystem::path& path)
 }
 
 std::optional<ProgramConnection> ProgramListener::accept() const {
-  Descriptor socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!socket) {
-    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ECONNABORTED)
-      return std::nullopt;
-    throw Error(ExitStatus::failed,
-                fmt::format("cannot listen to the program: {}", describe_errno(errno)),
-                "Close some files or programs and try again.");
+  while (true) {
+    Descriptor socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!socket) {
+      if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ECONNABORTED)
+        return std::nullopt;
+      throw Error(ExitStatus::failed,
+                  fmt::format("cannot listen to the program: {}", describe_errno(errno)),
+                  "Close some files or programs and try again.");
+    }
+    const std::optional<ucred> other = other_end_of(socket);
+    if (other && is_our_user(other->uid)) return ProgramConnection(std::move(socket));
   }
-  const std::optional<ucred> other = other_end_of(socket);
-  if (!other || !is_our_user(other->uid)) return accept();  // Closes this one.
-  return ProgramConnection(std::move(socket));
 }
 
 }  // namespace optrace

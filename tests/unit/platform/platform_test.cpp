@@ -213,6 +213,10 @@ TEST_CASE("why nothing can be cached is told with the remedy") {
   std::filesystem::create_directory(shared);
   std::filesystem::permissions(shared, std::filesystem::perms::all);
   CHECK_THAT(problem(shared), StartsWith("everybody may write to " + shared + ". Set "));
+  std::filesystem::permissions(shared,
+                               std::filesystem::perms::all | std::filesystem::perms::sticky_bit);
+  CHECK_THAT(problem(shared), StartsWith("others may write to " + shared + ". Set "));
+  CHECK(problem(shared + "/own").empty());
   CHECK(problem(folder.path() / "new").empty());
   if (::geteuid() != 0) return;  // Only root can make the folder of another user.
   const std::string theirs = folder.path() / "theirs";
