@@ -170,7 +170,7 @@ def test_ctrl_c_ends_attaching_to_one_that_is_silent(optrace, python, tmp_path):
 
 
 def test_the_start_is_held_up_by_hardly_anything(site, tmp_path):
-    """Without OPTRACE_LISTEN no module is loaded; with it, optrace's two and two of Python's."""
+    """Without OPTRACE_LISTEN no module is loaded; with it, optrace's two and three of Python's."""
     code = "import sys; print(*sorted(sys.modules))"
 
     def modules(**environment):
@@ -186,4 +186,5 @@ def test_the_start_is_held_up_by_hardly_anything(site, tmp_path):
     assert modules(**listening) == with_it
     shutil.copy(pathlib.Path(__file__).parents[3] / "python/optrace_listen.pth",
                 next(pathlib.Path(site).parents[1].glob("lib/*/site-packages")))
-    assert modules(**listening) - with_it == {"optrace", "optrace._listen", "_socket", "atexit"}
+    assert modules(**listening) - with_it == {"optrace", "optrace._listen", "_socket", "atexit",
+                                              "fcntl"}
