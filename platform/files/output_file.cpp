@@ -91,7 +91,7 @@ OutputFile::~OutputFile() {
 }
 
 void OutputFile::open_in_place() {
-  Descriptor file(::open(path_.c_str(), O_WRONLY | O_CLOEXEC));
+  const Descriptor file(::open(path_.c_str(), O_WRONLY | O_CLOEXEC));
   if (!file) throw cannot_write(path_, errno);
   if (is_of_a_stranger(place_.folder, file)) throw cannot_write(path_, EACCES);
   descriptor_ = ::fcntl(file.get(), F_DUPFD_CLOEXEC, 0);

@@ -276,7 +276,7 @@ void Inspection::find_root() {
 std::vector<std::uint64_t> Inspection::possible_biases(const std::string& path,
                                                        const ElfFile& file) const {
   std::vector<std::uint64_t> biases;
-  const std::vector<Elf64_Phdr> segments = file.loaded();
+  const std::vector<Elf64_Phdr>& segments = file.loaded();
   // Executable mappings only match executable segments. The others are for text that was moved to
   // large pages, which have no file.
   for (const bool executable : {true, false}) {
