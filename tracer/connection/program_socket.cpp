@@ -40,14 +40,6 @@ bool wait_for(int descriptor, short what, Clock::time_point end) {
   }
 }
 
-}  // namespace
-
-ConnectionEnded::ConnectionEnded()
-    : Error(ExitStatus::failed, "the process ended or closed its connection to optrace",
-            "If it still runs, report this error.") {}
-
-namespace {
-
 std::optional<ucred> other_end_of(const Descriptor& socket) {
   ucred other{};
   socklen_t size = sizeof other;
@@ -56,6 +48,10 @@ std::optional<ucred> other_end_of(const Descriptor& socket) {
 }
 
 }  // namespace
+
+ConnectionEnded::ConnectionEnded()
+    : Error(ExitStatus::failed, "the process ended or closed its connection to optrace",
+            "If it still runs, report this error.") {}
 
 pid_t ProgramConnection::process() const {
   const std::optional<ucred> other = other_end_of(socket_);
