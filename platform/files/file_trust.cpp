@@ -204,10 +204,20 @@ std::string distrust_of_environment(const std::filesystem::path& folder) {
   for (const std::filesystem::path& library : in(folder / "lib")) {
     add(library);
     add(library / "site-packages");
-    for (const std::filesystem::path& package : in(library / "site-packages")) add(package);
   }
   for (const std::filesystem::path& part : parts)
     if (std::string wrong = distrust_of(part); !wrong.empty()) return wrong;
+  // The folder of the packages was walked to above, so that only links lead elsewhere.
+  for (const std::filesystem::path& library : in(folder / "lib"))
+    for (const std::filesystem::path& package :
+         in(std::filesystem::canonical(library / "site-packages", error))) {
+      struct stat status{};
+      if (::lstat(package.c_str(), &status) != 0) continue;
+      std::string wrong = distrust_of_part(package, status);
+      if (wrong.empty() && S_ISLNK(status.st_mode) && std::filesystem::exists(package, error))
+        wrong = distrust_of(package);
+      if (!wrong.empty()) return wrong;
+    }
   return {};
 }
 
