@@ -162,19 +162,24 @@ def test_kernels_of_the_program(traced):
 
 def test_autotuning_of_the_program(traced):
     _, found, _ = traced
-    tuned = [(frame, "__main__.Tripled.backward" in {caller["name"] for caller in above})
-             for frame, above in found if frame["name"] == "triple"]
-    assert {backward for _, backward in tuned} == {False, True}
-    for frame, backward in tuned:
+    kinds = set()
+    for frame, above in found:
+        if frame["name"] != "triple":
+            continue
+        callers = {caller["name"] for caller in above}
+        backward = "__main__.Tripled.backward" in callers
+        tuning = "triton.runtime.autotuner.Autotuner._bench" in callers
+        kinds.add((backward, tuning))
         configurations = frame["detail"]["configurations"]
         assert [one["constants"] for one in configurations] == [{"BLOCK": 128}, {"BLOCK": 512}]
-        # One for each number of elements.
-        chosen = [one["constants"] for one in configurations if one["chosen"]]
+        # One for each number of elements. Tuning launches the others, too.
+        allowed = [one["constants"] for one in configurations if one["chosen"] or tuning]
         for launch in frame["detail"]["launches"]:
-            assert launch["constants"] in chosen
+            assert launch["constants"] in allowed
             elements = 2048 * (64 if backward else 32)
             assert launch["constants"]["BLOCK"] * launch["grid"][0] == elements
             assert launch["constants"]["BLOCK"] == {4: 128, 8: 512}[launch["num_warps"]]
+    assert kinds == {(False, False), (False, True), (True, False), (True, True)}
 
 
 def test_tuning_is_no_finding(traced, optrace):
