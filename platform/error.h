@@ -13,8 +13,11 @@ enum class ExitStatus : int {
   differs = 1,        ///< A check failed, or two things that were compared differ.
   usage = 2,          ///< Wrong usage: the command line or an input file is at fault.
   failed = 3,         ///< The tracing (or indexing) itself failed.
-  interrupted = 130,  ///< Ctrl-C, as a shell reports it.
+  interrupted = 130,  ///< Ctrl-C, as a shell reports it; SIGTERM gives 143, SIGHUP 129.
 };
+
+/// A shell's exit status for a program that signal N ended is this number + N.
+inline constexpr int kSignalled = 128;
 
 /// The only exception that crosses the boundaries between optrace's parts. It contains the problem
 /// and the remedy, so that the command can print both, whatever their origin.

@@ -14,6 +14,7 @@
 
 #include "platform/error.h"
 #include "platform/files/mapped_file.h"
+#include "platform/process/interrupt.h"
 #include "platform/programs.h"
 #include "platform/text/printable_text.h"
 #include "src/command_line/command_description.h"
@@ -46,6 +47,14 @@ void keep_standard_descriptors(bool for_us_alone) {
 int report(const Error& error) {
   optrace::write_message(error.what(), error.remedy());
   return static_cast<int>(error.status());
+}
+
+/// Returns the exit status that tells which signal interrupted the command.
+int with_signal(int status) {
+  const int signal = optrace::InterruptGuard::signal();
+  return status == static_cast<int>(ExitStatus::interrupted) && signal != 0
+             ? optrace::kSignalled + signal
+             : status;
 }
 
 /// Runs `optrace __complete WORDS...`, which completion scripts call, and `optrace __describe`, of
@@ -82,13 +91,7 @@ int run(int argument_count, char** arguments) {
   return static_cast<int>(ExitStatus::done);
 }
 
-}  // namespace
-
-int optrace::command_main(int argument_count, char** arguments) {
-  const bool runs_program = argument_count > 1 && std::string_view(arguments[1]) == "run";
-  keep_standard_descriptors(runs_program);
-  const optrace::TruncationGuard guard;
-  std::signal(SIGPIPE, SIG_IGN);  // write() fails with EPIPE instead, which is handled there.
+int answer(int argument_count, char** arguments) {
   try {
     return run(argument_count, arguments);
   } catch (const Error& error) {
@@ -98,4 +101,15 @@ int optrace::command_main(int argument_count, char** arguments) {
   } catch (const std::exception& error) {
     return report({ExitStatus::failed, error.what(), "Report this error with this line."});
   }
+}
+
+}  // namespace
+
+int optrace::command_main(int argument_count, char** arguments) {
+  const bool runs_program = argument_count > 1 && std::string_view(arguments[1]) == "run";
+  keep_standard_descriptors(runs_program);
+  const optrace::TruncationGuard guard;
+  const optrace::EndOnSignal ends;
+  std::signal(SIGPIPE, SIG_IGN);  // write() fails with EPIPE instead, which is handled there.
+  return with_signal(answer(argument_count, arguments));
 }

@@ -12,11 +12,16 @@
 #include <unistd.h>
 
 #include "platform/error.h"
+#include "platform/process/interrupt.h"
+#include "platform/process/signal_safe_set.h"
 
 namespace optrace {
 namespace {
 
 constexpr std::size_t kMostCollected = 1 << 16;  // Bytes.
+
+// Those with a temporary file.
+SignalSafeSet<const OutputFile*, 64> unfinished;
 
 constexpr const char* kRemedy = "Name a file in an existing folder that you may write to.";
 
@@ -83,11 +88,19 @@ OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)) {
   descriptor_ = ::mkostemp(pattern.data(), O_CLOEXEC);
   if (descriptor_ < 0) throw cannot_write(path_, errno);
   temporary_ = pattern.substr(folder.size());
+  unfinished.add(this);
 }
 
 OutputFile::~OutputFile() {
+  unfinished.remove(this);
   if (descriptor_ >= 0) ::close(descriptor_);
   if (!temporary_.empty()) ::unlinkat(place_.folder.get(), temporary_.c_str(), 0);
+}
+
+void OutputFile::remove_unfinished() noexcept {
+  unfinished.for_each([](const OutputFile* file) {
+    ::unlinkat(file->place_.folder.get(), file->temporary_.c_str(), 0);
+  });
 }
 
 void OutputFile::open_in_place() {
@@ -122,7 +135,10 @@ void OutputFile::write_now(std::string_view text) {
   if (descriptor_ < 0) open_in_place();
   while (!text.empty()) {
     const ssize_t written = ::write(descriptor_, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EINTR) {
+      InterruptGuard::throw_if_interrupted();
+      continue;
+    }
     if (written < 0) {
       throw Error(ExitStatus::failed,
                   fmt::format("writing {} failed: {}", path_.string(), describe_errno(errno)),
@@ -143,6 +159,7 @@ void OutputFile::commit() {
                 fmt::format("finishing {} failed: {}", path_.string(), describe_errno(errno)),
                 "Free some space, or name a file on another disk.");
   }
+  unfinished.remove(this);
   temporary_.clear();
 }
 

@@ -34,6 +34,10 @@ class OutputFile : public OutputSink {
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) override;
 
+  /// Removes the temporary files that are not committed yet, for a process that ends at once.
+  /// Async-signal-safe.
+  static void remove_unfinished() noexcept;
+
   /// Closes the file and renames it to its path, replacing an existing file. Throws Error(failed).
   void commit();
 

@@ -7,12 +7,20 @@
 #include <fmt/core.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "platform/error.h"
 #include "platform/files/file_trust.h"
+#include "platform/process/signal_safe_set.h"
 
 namespace optrace {
+
+namespace {
+
+SignalSafeSet<const PrivateFolder*, 64> folders;
+
+}  // namespace
 
 PrivateFolder::PrivateFolder() {
   std::error_code error;
@@ -32,11 +40,25 @@ PrivateFolder::PrivateFolder() {
                 "Set TMPDIR to a folder that you may write to.");
   }
   path_ = pattern;
+  folders.add(this);
+}
+
+void PrivateFolder::remove_all() noexcept {
+  folders.for_each([](const PrivateFolder* folder) {
+    const pid_t child = ::_Fork();
+    if (child == 0) {
+      ::execl("/bin/rm", "rm", "-rf", "--", folder->path_.c_str(), nullptr);
+      ::_exit(127);
+    }
+    while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  });
 }
 
 PrivateFolder::~PrivateFolder() {
   std::error_code ignored;
   std::filesystem::remove_all(path_, ignored);
+  folders.remove(this);
 }
 
 bool is_our_user(uid_t user) {

@@ -18,6 +18,9 @@ class PrivateFolder {
   PrivateFolder(const PrivateFolder&) = delete;
   PrivateFolder& operator=(const PrivateFolder&) = delete;
 
+  /// Removes all that exist, for a process that ends at once. Async-signal-safe.
+  static void remove_all() noexcept;
+
   const std::filesystem::path& path() const noexcept { return path_; }
 
  private:

@@ -14,11 +14,15 @@
 
 #include "platform/error.h"
 #include "platform/process/interrupt.h"
+#include "platform/process/signal_safe_set.h"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX names no header for it.
 
 namespace optrace {
 namespace {
+
+// The process groups of programs that were not waited for.
+SignalSafeSet<pid_t, 256> groups;
 
 std::vector<std::string> merged_environment(
     const std::vector<std::pair<std::string, std::string>>& changes) {
@@ -129,6 +133,7 @@ ChildProcess::ChildProcess(const Options& options) : own_group_(options.own_proc
   if (id_ == 0)
     become(options, std::max(guard_, 0), arguments.data(), environment.data(), report[1]);
   const int fork_error = errno;
+  if (id_ > 0 && own_group_) groups.add(group());
   ::close(report[1]);
   int error = id_ < 0 ? fork_error : 0;
   // Reads to the end even if a signal arrives: until the program runs, its process group does not
@@ -140,6 +145,7 @@ ChildProcess::ChildProcess(const Options& options) : own_group_(options.own_proc
   }
   ::close(report[0]);
   if (id_ > 0 && received == static_cast<ssize_t>(sizeof error)) {
+    groups.remove(group());
     while (::waitpid(id_, nullptr, 0) < 0 && errno == EINTR) {
     }
     id_ = -1;
@@ -156,6 +162,7 @@ ChildProcess::ChildProcess(const Options& options) : own_group_(options.own_proc
 ChildProcess::~ChildProcess() {
   if (id_ < 0 || status_) return;
   send(SIGKILL);
+  groups.remove(group());
   while (::waitpid(id_, nullptr, 0) < 0 && errno == EINTR) {
   }
   reap_guard();
@@ -188,6 +195,7 @@ bool ChildProcess::ended(int flags) {
   if (info.si_pid == 0) return false;
   // The group's number can't be reused as long as the program has not been waited for.
   if (own_group_) send(SIGKILL);
+  groups.remove(group());
   int status = 0;
   while (::waitpid(id_, &status, 0) < 0 && errno == EINTR) {
   }
@@ -211,8 +219,15 @@ std::optional<int> ChildProcess::wait_for(std::chrono::milliseconds limit) {
 
 void ChildProcess::send(int signal) const noexcept {
   if (id_ <= 0 || status_) return;
-  const pid_t group = guard_ > 0 ? guard_ : id_;
-  ::kill(own_group_ ? -group : id_, signal);
+  ::kill(own_group_ ? -group() : id_, signal);
+}
+
+pid_t ChildProcess::group() const noexcept {
+  return guard_ > 0 ? guard_ : id_;
+}
+
+void ChildProcess::kill_groups() noexcept {
+  groups.for_each([](pid_t group) { ::kill(-group, SIGKILL); });
 }
 
 std::string shell_word(std::string_view word) {

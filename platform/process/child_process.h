@@ -50,11 +50,16 @@ class ChildProcess {
   /// Returns the status if the program ends within `limit`, else nullopt.
   std::optional<int> wait_for(std::chrono::milliseconds limit);
 
+  /// Kills all programs with a process group of their own, for a process that ends at once.
+  /// Async-signal-safe.
+  static void kill_groups() noexcept;
+
   /// Sends `signal` to the program (its whole group when it has its own).
   void send(int signal) const noexcept;
 
  private:
   bool ended(int flags);
+  pid_t group() const noexcept;
   void reap_guard() noexcept;
 
   pid_t guard_ = -1;  ///< The leader of its group if it dies with us, else negative.

@@ -1,18 +1,41 @@
 #pragma once
 
+#include <array>
 #include <csignal>
 
 namespace optrace {
 
-/// While it lives, SIGINT, SIGTERM and SIGHUP do not end the process but set a flag, so that the
-/// current work can be stopped and undone. System calls are interrupted (EINTR), so that a wait
-/// ends at once. The destructor restores the earlier handlers. At most one at a time.
+/// While it lives, SIGINT, SIGTERM and SIGHUP call a function. Those that this process was told to
+/// ignore (nohup) stay ignored. System calls are interrupted (EINTR). The destructor restores the
+/// earlier handlers.
+class HandledSignals {
+ public:
+  explicit HandledSignals(void (*handler)(int));
+  ~HandledSignals();
+  HandledSignals(const HandledSignals&) = delete;
+  HandledSignals& operator=(const HandledSignals&) = delete;
+
+ private:
+  static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
+  std::array<struct sigaction, kSignals.size()> previous_{};
+};
+
+/// While it lives, and no InterruptGuard does, these signals end the process at once, with exit
+/// status 128 + signal. Programs with a process group of their own (ChildProcess) are killed, and
+/// what OutputFile has not finished and each PrivateFolder are removed.
+class EndOnSignal {
+ public:
+  EndOnSignal();
+
+ private:
+  HandledSignals handled_;
+};
+
+/// While it lives, these signals do not end the process but set a flag, so that the current work
+/// can be stopped and undone. At most one at a time.
 class InterruptGuard {
  public:
   InterruptGuard();
-  ~InterruptGuard();
-  InterruptGuard(const InterruptGuard&) = delete;
-  InterruptGuard& operator=(const InterruptGuard&) = delete;
 
   /// True once a signal has arrived.
   static bool interrupted() noexcept;
@@ -27,9 +50,7 @@ class InterruptGuard {
   static void clear() noexcept;
 
  private:
-  struct sigaction previous_interrupt_{};
-  struct sigaction previous_terminate_{};
-  struct sigaction previous_hangup_{};
+  HandledSignals handled_;
 };
 
 /// Ignores SIGINT during its lifetime: Ctrl-C is for another program on the terminal, such as a

@@ -24,9 +24,6 @@ DryRun dry_run_of(const DryRunOptions& options, const std::filesystem::path& pyt
 /// Runs the program as run_program() does, with a progress line on the terminal.
 ProgramResult run_with_progress(const ProgramRequest& request);
 
-/// A shell's exit status for a program that signal N killed is this number + N.
-inline constexpr int kSignalled = 128;
-
 /// Returns the program's exit status: 128 + N if signal N killed it.
 int exit_status_of(const ProgramResult& result);
 

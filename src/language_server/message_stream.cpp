@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "platform/error.h"
-#include "platform/process/interrupt.h"
 #include "platform/text/printable_text.h"
 #include "src/terminal/standard_output.h"
 
@@ -48,7 +47,6 @@ std::optional<std::size_t> content_length(std::string_view line) {
 bool MessageStream::fill() {
   while (at_ == end_) {
     const ssize_t count = ::read(STDIN_FILENO, buffer_.data(), buffer_.size());
-    InterruptGuard::throw_if_interrupted();
     if (count < 0 && errno == EINTR) continue;
     if (count < 0)
       throw no_message(fmt::format("cannot read standard input: {}", describe_errno(errno)));

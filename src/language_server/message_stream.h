@@ -13,8 +13,8 @@ namespace optrace {
 class MessageStream {
  public:
   /// Returns the JSON text of the next message, or nothing at the end of the input. Throws
-  /// Error(usage) for a header that is not valid or a message of more than 64 MiB,
-  /// Error(interrupted) and Error(failed).
+  /// Error(usage) for a header that is not valid or a message of more than 64 MiB
+  /// and Error(failed).
   std::optional<std::string> read();
 
   /// Writes the JSON text of a message. Returns false once the client has gone. Throws

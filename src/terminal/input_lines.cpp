@@ -5,38 +5,18 @@
 #include <utility>
 
 #include <fmt/core.h>
-#include <poll.h>
 #include <unistd.h>
 
 #include "platform/error.h"
-#include "platform/process/interrupt.h"
 
 namespace optrace {
-namespace {
-
-// Waits until standard input has data or has ended. Throws Error(interrupted).
-void wait_for_input() {
-  // The maximum delay until a signal that arrives just before poll() is handled.
-  constexpr int kSliceMilliseconds = 100;
-  pollfd input{STDIN_FILENO, POLLIN, 0};
-  int ready = 0;
-  while (ready == 0) {
-    InterruptGuard::throw_if_interrupted();
-    ready = ::poll(&input, 1, kSliceMilliseconds);
-  }
-  InterruptGuard::throw_if_interrupted();
-}
-
-}  // namespace
 
 std::optional<InputLines::Line> InputLines::next() {
   Line line;
   bool any = false;
   while (true) {
     if (at_ == end_) {
-      wait_for_input();
       const ssize_t count = ::read(STDIN_FILENO, buffer_.data(), buffer_.size());
-      InterruptGuard::throw_if_interrupted();
       if (count < 0 && errno == EINTR) continue;
       if (count < 0) {
         throw Error(ExitStatus::failed,

@@ -18,7 +18,7 @@ class InputLines {
   /// `longest` is the limit of a line's length in bytes.
   explicit InputLines(std::size_t longest) : longest_(longest) {}
 
-  /// Returns the next line, or nothing at the end. Throws Error(interrupted) and Error(failed).
+  /// Returns the next line, or nothing at the end. Throws Error(failed).
   std::optional<Line> next();
 
  private:

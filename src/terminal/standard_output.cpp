@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "platform/error.h"
+#include "platform/process/interrupt.h"
 #include "platform/text/printable_text.h"
 
 namespace optrace {
@@ -17,7 +18,10 @@ namespace {
 bool write_stream(int descriptor, std::string_view name, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(descriptor, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EINTR) {
+      InterruptGuard::throw_if_interrupted();
+      continue;
+    }
     if (written < 0 && errno == EPIPE) return false;
     if (written < 0) {
       throw Error(ExitStatus::failed,

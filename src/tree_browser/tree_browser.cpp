@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 
 #include "platform/error.h"
+#include "platform/process/interrupt.h"
 #include "platform/text/printable_text.h"
 #include "src/terminal/editor.h"
 #include "src/tree_browser/keys.h"
@@ -245,6 +246,7 @@ class Browser {
 }  // namespace
 
 void browse_tree(const Report& report, const TreeBrowserOptions& options) {
+  const InterruptGuard guard;  // The terminal is restored first.
   Browser(report, options).run();
 }
 

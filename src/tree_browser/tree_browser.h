@@ -11,7 +11,7 @@ struct TreeBrowserOptions {
 };
 
 /// Shows a report as a tree in the terminal, until the user quits. Throws Error(usage) as Screen
-/// does, and Error(interrupted) after a signal if an InterruptGuard lives.
+/// does, and Error(interrupted) after a signal.
 void browse_tree(const Report& report, const TreeBrowserOptions& options);
 
 }  // namespace optrace

@@ -9,6 +9,8 @@
 
 #include <cstdint>
 
+#include <sys/stat.h>
+
 namespace optrace::recording {
 
 enum class SectionKind : std::uint32_t {
@@ -187,7 +189,7 @@ static_assert(sizeof(SectionHeader) == 16 && sizeof(Event) == 32);
 // accessed atomically.
 
 constexpr char kRegionMagic[8] = {'O', 'P', 'T', 'R', 'E', 'G', '\0', '\0'};
-constexpr std::uint32_t kRegionVersion = 7;
+constexpr std::uint32_t kRegionVersion = 8;
 constexpr std::uint32_t kMaxPlanPathLength = 4096;
 constexpr std::uint32_t kNoPythonEvents = 0x80000000;
 
@@ -201,6 +203,8 @@ struct RegionHeader {
   std::uint64_t chunks_offset;  // Agent: offset of the chunks, a multiple of kChunkSize.
   std::uint32_t chunk_count;    // Agent: number of chunks.
   std::uint32_t recording;      // Agent: 1 while recording, 0 before and after.
+  // Agent: the inode of /proc/self/ns/pid, 0 if it is not known.
+  std::uint64_t pid_namespace;
   // Agent: the time-stamp counter and CLOCK_MONOTONIC in nanoseconds, read together at the start
   // and at the stop of the recording. They determine the length of a tick. The stop values are 0
   // while recording.
@@ -216,6 +220,9 @@ struct RegionHeader {
   std::uint32_t waiting;  // Agent: number of threads that wait for a chunk.
   // Reader: changes whenever the reader looks, so that the agent does not wait for a dead one.
   std::uint32_t heartbeat;
+  // Reader: its PID in the agent's PID namespace, so that a killed reader is noticed; 0 if it is
+  // not known.
+  std::uint32_t reader;
   // Reader: not 0 when the agent is to stop recording at the next opportunity.
   std::uint32_t stop;
   // Reader: incremented once plan_path names a plan to be placed at the next opportunity (int3).
@@ -237,6 +244,12 @@ struct RegionHeader {
   std::uint32_t forks, replaced;
   char plan_path[kMaxPlanPathLength];
 };
+
+/// Returns the inode of this process's /proc/self/ns/pid, 0 if it is not known.
+inline std::uint64_t own_pid_namespace() {
+  struct stat status{};
+  return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}
 
 constexpr std::uint64_t kChunkSize = 64ULL * 1024;
 

@@ -27,12 +27,12 @@ class Writes {
   }
 
  private:
-  static constexpr std::size_t kPlaces = 4096;
+  static constexpr std::size_t kPlaces = 1 << 16;
 
   static std::size_t place_of(const c10::StorageImpl* storage) {
     constexpr unsigned kAlignment = 4;
     const auto address = reinterpret_cast<std::uintptr_t>(storage) >> kAlignment;
-    return (address ^ (address >> 12U)) % kPlaces;
+    return (address ^ (address >> 16U)) % kPlaces;
   }
 
   static inline std::atomic<std::uint64_t> count_{0};

@@ -1,11 +1,13 @@
 #include "tracer/collect/shared_region.h"
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
 #include <fmt/core.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "platform/error.h"
 
@@ -53,6 +55,9 @@ SharedRegion::SharedRegion(int descriptor) {
     munmap(memory, size);
     refuse_region("its header");
   }
+  if (const std::uint64_t ours = recording::own_pid_namespace();
+      ours != 0 && written.pid_namespace == ours)
+    std::atomic_ref(header().reader).store(static_cast<std::uint32_t>(::getpid()));
 }
 
 SharedRegion::~SharedRegion() {

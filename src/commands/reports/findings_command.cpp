@@ -2,7 +2,6 @@
 #include <string>
 #include <vector>
 
-#include "platform/process/interrupt.h"
 #include "report/findings/findings_output.h"
 #include "report/merge/merge.h"
 #include "report/merge/trace_index.h"
@@ -38,7 +37,6 @@ std::string answer(const FindingsCommandOptions& options) {
 
 void run(const FindingsCommandOptions& options) {
   CommandOutput output(options.file);
-  const InterruptGuard guard;
   output.write_whole(answer(options));
   output.commit();
 }

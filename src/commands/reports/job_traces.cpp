@@ -9,7 +9,6 @@
 #include <fmt/core.h>
 
 #include "platform/error.h"
-#include "platform/process/interrupt.h"
 #include "present/progress_display.h"
 #include "report/job/trace_merge.h"
 
@@ -64,7 +63,6 @@ Trace merge_trace_files(const std::vector<std::string>& files) {
   TraceReader reader(files);
   TraceMerge merged;
   for (std::size_t i = 0; i < files.size(); ++i) {
-    InterruptGuard::throw_if_interrupted();
     if (const Clock::time_point now = Clock::now(); now - shown >= kRedraw) {
       display.show_step(fmt::format("optrace: {} of {} traces read", i, files.size()));
       shown = now;
@@ -78,7 +76,6 @@ Trace merge_trace_files(const std::vector<std::string>& files) {
     }
     reader.give_back(std::move(trace));
   }
-  InterruptGuard::throw_if_interrupted();
   return merged.take();
 }
 

@@ -10,7 +10,7 @@ namespace optrace {
 
 /// Reads the traces of a job's processes, one after another, and returns them as one
 /// (report/job/trace_merge.h), without their timelines. Shows progress on a terminal. Throws
-/// Error(usage) if a trace can't be read or merged, Error(interrupted) after Ctrl-C. An
+/// Error(usage) if a trace can't be read or merged. An
 /// InterruptGuard must exist.
 Trace merge_trace_files(const std::vector<std::string>& files);
 

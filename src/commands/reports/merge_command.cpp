@@ -2,7 +2,6 @@
 #include <vector>
 
 #include "platform/files/output_file.h"
-#include "platform/process/interrupt.h"
 #include "src/commands/command.h"
 #include "src/commands/reports/job_traces.h"
 #include "tracer/trace/trace.h"
@@ -19,7 +18,6 @@ void run(const MergeCommandOptions& options) {
   {
     const OutputFile trial(options.output);
   }
-  const InterruptGuard guard;
   write_trace(merge_trace_files(options.traces), options.output);
 }
 

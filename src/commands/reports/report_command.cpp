@@ -13,7 +13,6 @@
 #include "platform/error.h"
 #include "platform/files/output_file.h"
 #include "platform/files/output_sink.h"
-#include "platform/process/interrupt.h"
 #include "report/formats/perfetto.h"
 #include "report/merge/merge.h"
 #include "report/merge/timeline.h"
@@ -155,7 +154,6 @@ void write_timelines(std::size_t count, const TakeTrace& take_trace, const Outpu
   write_format(options, stream, [&](const OutputTarget&, OutputSink& sink) {
     PerfettoWriter writer(sink);
     for (std::size_t i = 0; i < count; ++i) {
-      InterruptGuard::throw_if_interrupted();
       writer.add(report_of(take_trace(i), options));
     }
     writer.finish();
@@ -278,7 +276,6 @@ Report report_of_files(ReportCommandOptions& options) {
 }
 
 void run(ReportCommandOptions& options) {
-  const InterruptGuard guard;  // Also of the file that is made on trial.
   require_output(options.output);
   const std::vector<std::string>& files = options.traces;
   if (const auto* const format = options.output.asked_format;

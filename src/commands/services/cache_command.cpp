@@ -34,7 +34,6 @@ void require_cache() {
 void list(const CacheOptions& options) {
   require_cache();
   CommandOutput output(options.file);
-  const InterruptGuard guard;
   const std::vector<CachePart> parts = list_cache(options.older_than());
   output.write_whole(options.format == "json" ? to_json(parts) : to_text(parts, options.style()));
   output.commit();
@@ -43,9 +42,11 @@ void list(const CacheOptions& options) {
 void clean_all(const CacheOptions& options) {
   require_cache();
   CommandOutput output(options.file);
-  const InterruptGuard guard;
   std::vector<CleanedPart> parts;
-  for (const CachePart& part : list_cache(options.older_than())) parts.push_back(clean(part));
+  {
+    const InterruptGuard guard;
+    for (const CachePart& part : list_cache(options.older_than())) parts.push_back(clean(part));
+  }
   output.write_whole(options.format == "json" ? to_json(parts) : to_text(parts));
   output.commit();
 }

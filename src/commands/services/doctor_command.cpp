@@ -25,6 +25,7 @@ void append(std::vector<DoctorCheck>& checks, std::vector<DoctorCheck> more) {
 
 // What depends on torch is left out if there is none.
 std::vector<DoctorCheck> examine(const DoctorOptions& options) {
+  const InterruptGuard guard;
   ProgressDisplay display;
   const DoctorProgress progress = [&display](std::string_view step) { display.show_step(step); };
   std::vector<DoctorCheck> checks{check_installation(std::string(optrace_command().version))};
@@ -51,12 +52,12 @@ std::vector<DoctorCheck> examine(const DoctorOptions& options) {
   append(checks, check_permissions());
   checks.push_back(check_cache());
   checks.push_back(check_terminal());
+  InterruptGuard::throw_if_interrupted();
   return checks;
 }
 
 void run(const DoctorOptions& options) {
   CommandOutput output(options.file);
-  const InterruptGuard guard;
   const std::vector<DoctorCheck> checks = examine(options);
   output.write_whole(options.format == "json" ? to_json(checks) : to_text(checks, options.style()));
   output.commit();

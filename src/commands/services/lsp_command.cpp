@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "platform/error.h"
-#include "platform/process/interrupt.h"
 #include "src/commands/command.h"
 #include "src/commands/commands.h"
 #include "src/inputs/selected_index.h"
@@ -22,7 +21,6 @@ struct LspOptions {
 };
 
 void run(const LspOptions& options) {
-  const InterruptGuard guard;
   SelectedIndex choice = choose_index(options.python);
   print_notices(choice);
   NameAnswers answers(std::move(choice));

@@ -11,7 +11,6 @@
 #include "lookup/locate/op_spelling.h"
 #include "lookup/why_not/why_not_output.h"
 #include "platform/error.h"
-#include "platform/process/interrupt.h"
 #include "platform/text/joined.h"
 #include "platform/text/printable_text.h"
 #include "pytorch/names/op_name.h"
@@ -130,7 +129,6 @@ void explain_one(const ExplainOptions& options) {
 }
 
 void explain_lines(const ExplainOptions& options) {
-  const InterruptGuard guard;
   CommandOutput output(options.file);
   SelectedIndex choice = choose_index(options.python);
   print_notices(choice);

@@ -17,7 +17,6 @@
 #include "lookup/locate/locate_output.h"
 #include "lookup/locate/locate_query.h"
 #include "platform/error.h"
-#include "platform/process/interrupt.h"
 #include "platform/text/ascii_text.h"
 #include "platform/text/joined.h"
 #include "pytorch/symbols/symbol_name.h"
@@ -189,7 +188,6 @@ void locate_lines(const LocateCommandOptions& options) {
                 "--open and --source take one name, not names from standard input",
                 "Give one name: `optrace locate --source nn.Linear`.");
   }
-  const InterruptGuard guard;
   CommandOutput output(options.file);
   SelectedIndex choice = choose_index(options.python);
   print_notices(choice);

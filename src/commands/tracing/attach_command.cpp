@@ -75,10 +75,10 @@ void run(AttachOptions& options) {
     require_standard_output();
   else
     require_output(options.output);
-  const InterruptGuard guard;
   AttachResult result;
   std::uint64_t selected_ops = 0;
   {
+    const InterruptGuard guard;
     LiveTable table;
     result = attach(
         request, [&table](std::string_view step) { table.show_step(step); },

@@ -179,7 +179,6 @@ void refuse_misspelt(const OpOptions& options) {
 }
 
 /// Traces the call and returns its trace. Shows progress on a terminal, and the output of the call.
-/// An InterruptGuard must exist.
 Trace trace_op(const OpOptions& options, const PythonChoice& python) {
   LaunchRequest request;
   request.call = call_of(options);
@@ -192,6 +191,7 @@ Trace trace_op(const OpOptions& options, const PythonChoice& python) {
   request.timeout = std::chrono::seconds(options.timeout);
   LaunchResult result;
   {
+    const InterruptGuard guard;
     ProgressDisplay display;
     if (request.device == "cuda" && (options.dry_run.asked_for() || !has_gpu())) {
       request.dry_run =
@@ -213,7 +213,6 @@ void run_op(OpOptions& options) {
   refuse_misspelt(options);
   (void)call_of(options);  // Reports an invalid call before searching for Python.
   const PythonChoice python = choose_python(options.python);
-  const InterruptGuard guard;  // Also of the files that are made on trial.
   require_output(options.output);
   require_writable(options.trace_file);
   require_other_file(options.trace_file, options.output);
@@ -297,7 +296,6 @@ Trace trace_op_command(const std::vector<std::string>& words) {
                    words);
   require_op(options);
   const PythonChoice python = choose_python(options.python);
-  const InterruptGuard guard;
   return trace_op(options, python);
 }
 

@@ -346,7 +346,6 @@ void run(RunOptions& options) {
   }
   warn_missing_parts(options, result);
   const bool recorded = std::ranges::any_of(result.processes, has_news);
-  const InterruptGuard guard;
   const ExitStatus reported = report(options, result);
   if (!recorded) throw CommandEnded(status_without_trace(result.end_request));
   const int status = exit_status_of(result);

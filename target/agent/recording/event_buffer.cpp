@@ -217,8 +217,9 @@ constexpr int kFutexWait = 0;
 constexpr std::uint64_t kSecond = 1'000'000'000;
 // A busy machine may leave the reader without a processor for seconds, and a user may stop it.
 constexpr std::uint64_t kMaxWait = 30 * kSecond;
-// A reader whose heartbeat does not change for longer is considered dead.
+// A reader whose heartbeat does not change for longer is considered dead, and asked for before.
 constexpr std::uint64_t kHeartbeatWait = 12 * kSecond;
+constexpr std::uint64_t kHeartbeatDoubt = kSecond;
 constexpr std::uint64_t kNap = kSecond / 20;
 
 enum class GaveUp : std::uint32_t {
@@ -410,6 +411,11 @@ void set_gave_up(Region& region, GaveUp reason, std::uint32_t freed, std::uint32
   __atomic_store_n(&region.gave_up, static_cast<std::uint32_t>(reason), __ATOMIC_RELEASE);
 }
 
+bool has_ended(const RegionHeader& header) {
+  const std::uint32_t reader = load(header.reader);
+  return reader != 0 && system_call(SYS_tgkill, reader, reader) == kNoSuchThread;
+}
+
 // Retries until the reader has returned a chunk. Signal handlers run meanwhile and may hit probes.
 Event* wait_for_chunk(Region& region, ThreadBuffer& buffer, std::uint32_t round) {
   RegionHeader& header = *region.header;
@@ -431,10 +437,10 @@ Event* wait_for_chunk(Region& region, ThreadBuffer& buffer, std::uint32_t round)
       heartbeat = beat;
       beat_at = time;
     }
-    if (time - beat_at >= kHeartbeatWait || time - begin >= kMaxWait) {
-      set_gave_up(region,
-                  time - begin >= kMaxWait ? GaveUp::reader_is_late : GaveUp::reader_is_dead, freed,
-                  beat);
+    const std::uint64_t still = time - beat_at;
+    const bool dead = still >= kHeartbeatWait || (still >= kHeartbeatDoubt && has_ended(header));
+    if (dead || time - begin >= kMaxWait) {
+      set_gave_up(region, dead ? GaveUp::reader_is_dead : GaveUp::reader_is_late, freed, beat);
       return nullptr;
     }
     const Timespec nap{0, kNap};

@@ -65,6 +65,7 @@ void lay_out(Region& region, std::uint64_t base, std::uint64_t arena_size, std::
   RegionHeader& header = *region.header;
   header.version = recording::kRegionVersion;
   header.process = static_cast<std::uint32_t>(region.process);
+  header.pid_namespace = recording::own_pid_namespace();
   header.size = region.chunks + capacity * kChunkSize - base;
   header.arena_offset = region.arena - base;
   header.arena_size = arena_size;

@@ -171,11 +171,12 @@ def test_the_editor_opens_the_source_and_the_tree_comes_back(browse, tmp_path):
 
 
 def test_a_signal_restores_the_terminal(browse):
-    for stop in (lambda it: it.type("\x03"), lambda it: it.send(signal.SIGTERM)):
+    for stop, status in ((lambda it: it.type("\x03"), INTERRUPTED),
+                         (lambda it: it.send(signal.SIGTERM), 128 + signal.SIGTERM)):
         with browse() as terminal:
             terminal.wait_for(HINTS)
             stop(terminal)
-            assert terminal.wait_for_end() == INTERRUPTED
+            assert terminal.wait_for_end() == status
             assert b"\x1b[?1049l" in terminal.output
 
 

@@ -19,6 +19,7 @@ from attach_target import wait_until
 from refusals import assert_refused
 
 USAGE, FAILED, INTERRUPTED = 2, 3, 130
+SIGNALLED = 128  # Plus a signal: the exit status of what it ended.
 AARCH64 = 183  # EM_AARCH64
 
 
@@ -407,8 +408,48 @@ def test_other_requests_to_end_leave_nothing(started, place, misbehaving, tmp_pa
     environment = misbehaving(f"import time; open({str(sign)!r}, 'w'); time.sleep(600)", "sample")
     process = started("conv2d", environment=environment)
     wait_for(sign, process)
-    assert_refused(interrupt(process, False, number), INTERRUPTED, "interrupted")
+    assert_refused(interrupt(process, False, number), SIGNALLED + number, "interrupted")
     place.assert_nothing_left()
+
+
+ENDS = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+
+
+@ENDS
+def test_a_request_to_end_while_a_reader_is_slow(started, trace, tmp_path, number):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    process = started("report", trace, "--format", "html", "-o", pipe)
+    with open(pipe, "rb", buffering=0) as reader:
+        assert reader.read(1)  # The page is larger than the pipe.
+        assert_refused(interrupt(process, False, number), SIGNALLED + number, "interrupted")
+
+
+@ENDS
+def test_a_request_to_end_while_python_is_asked(started, place, tmp_path, number):
+    sign, module = tmp_path / "sign", tmp_path / "slow.py"
+    module.write_text(f"import time; open({str(sign)!r}, 'w'); time.sleep(600)")
+    process = started("locate", "slow.function", "-o", tmp_path / "answer",
+                      environment={"PYTHONPATH": tmp_path})
+    wait_for(sign, process)
+    assert_refused(interrupt(process, False, number), SIGNALLED + number, "interrupted")
+    assert {path.name for path in tmp_path.iterdir()} == {"sign", "slow.py", "temporary"}
+    place.assert_nothing_left()
+
+
+def test_a_request_to_end_that_is_to_be_ignored(start_optrace, trace, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # As nohup does.
+    try:
+        process = start_optrace("report", trace, "--format", "html", "-o", pipe)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    with open(pipe, "rb", buffering=0) as reader:
+        page = reader.read(1)
+        process.send_signal(signal.SIGHUP)
+        page += reader.read()
+    assert process.wait() == 0 and page.endswith(b"</html>\n")
 
 
 @pytest.mark.verify

@@ -1313,11 +1313,20 @@ TEST_CASE("a thread seals a chunk only while it owns it") {
   CHECK(shared.reader().chunk(1).thread == thread);
 }
 
+// Returns the PID of a process that has ended.
+static std::uint32_t ended_process() {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  REQUIRE(::waitpid(child, nullptr, 0) == child);
+  return static_cast<std::uint32_t>(child);
+}
+
 TEST_CASE("a reader that died does not stop the program, and what is lost is counted") {
   const ProbesGoAtTheEnd guard;
   const PlanFile file(all_targets());
   REQUIRE(agent().place(file.path(), 1) > 0);
   SharedRegion shared(kSmallRegion);
+  shared.reader().header().reader = ended_process();
   REQUIRE(agent().start() == 0);
   constexpr std::uint64_t kCalls = 100'000;
   constexpr std::uint64_t kRoom = std::uint64_t{kChunks} * recording::kEventsPerChunk;
