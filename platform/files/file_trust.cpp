@@ -6,6 +6,8 @@
 #include <climits>
 #include <map>
 #include <memory>
+#include <set>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -19,6 +21,7 @@
 
 #include "platform/files/descriptor.h"
 #include "platform/files/private_folder.h"
+#include "platform/text/ascii_text.h"
 
 namespace optrace {
 namespace {
@@ -125,6 +128,155 @@ class TrustWalk {
   int links_ = 0;
 };
 
+/// A walk through what the Python of a virtual environment runs or imports at its start.
+class EnvironmentWalk {
+ public:
+  void environment(const std::filesystem::path& folder) {
+    judge(folder / "bin/python");
+    // Python looks for its settings in both places.
+    for (const char* const place : {"pyvenv.cfg", "bin/pyvenv.cfg"})
+      if (std::filesystem::exists(folder / place, error_)) settings(folder / place, folder);
+    for (const char* const name : {"lib", "lib64"})
+      if (std::filesystem::exists(folder / name, error_)) libraries(folder / name);
+  }
+
+  /// Returns the first reason found; empty if there is none.
+  const std::string& wrong() const { return wrong_; }
+
+ private:
+  using Path = std::filesystem::path;
+
+  static constexpr off_t kMostSettings = 1 << 20;  // Bytes of a file; pip's have below 1 KiB.
+  static constexpr std::size_t kMostEntries = 1'000'000;
+  static constexpr std::size_t kMostFolders = 1'000;
+
+  void judge(const Path& path) {
+    if (wrong_.empty()) wrong_ = distrust_of(path);
+  }
+
+  std::vector<Path> in(const Path& folder) {
+    std::vector<Path> entries;
+    std::filesystem::directory_iterator entry(folder, error_);
+    for (; !error_ && entry != std::filesystem::directory_iterator(); entry.increment(error_)) {
+      if (++entries_ > kMostEntries && wrong_.empty())
+        wrong_ = folder.string() + " has too many entries";
+      if (!wrong_.empty()) break;
+      entries.push_back(entry->path());
+    }
+    return entries;
+  }
+
+  /// Returns the lines of a file, which is judged before it is read.
+  std::vector<std::string> lines_of(const Path& path) {
+    judge(path);
+    if (!wrong_.empty()) return {};
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    struct stat status{};
+    if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
+    if (status.st_size > kMostSettings) {
+      wrong_ = path.string() + " is too large";
+      return {};
+    }
+    std::string text(static_cast<std::size_t>(status.st_size), '\0');
+    const ssize_t size = ::pread(file.get(), text.data(), text.size(), 0);
+    if (size < 0) return {};
+    text.resize(static_cast<std::size_t>(size));
+    std::vector<std::string> lines;
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t end = std::min(text.find_first_of("\r\n", at), text.size());
+      if (end > at) lines.push_back(text.substr(at, end - at));
+      at = end + 1;
+    }
+    return lines;
+  }
+
+  void settings(const Path& path, const Path& folder) {
+    Path home;
+    bool with_packages = false;
+    for (const std::string& line : lines_of(path)) {
+      const std::size_t equals = line.find('=');
+      if (equals == std::string::npos) continue;
+      const std::string key = lower(trimmed(std::string_view(line).substr(0, equals)));
+      const std::string_view value = trimmed(std::string_view(line).substr(equals + 1));
+      if (key == "home" && home.empty()) home = value;
+      if (key == "include-system-site-packages") with_packages = lower(value) == "true";
+    }
+    if (home.empty()) return;
+    judge(home);
+    for (const Path& version : in(folder / "lib")) standard_library(home, version.filename());
+    // Debian has packages beside the versions too.
+    if (with_packages)
+      for (const char* const name : {"lib", "local/lib"})
+        if (std::filesystem::exists(home / ".." / name, error_)) libraries(home / ".." / name);
+  }
+
+  /// Judges the modules of Python itself, which it looks for in its home and above it.
+  void standard_library(const Path& home, const Path& version) {
+    for (Path above = home; wrong_.empty(); above = above.parent_path()) {
+      const Path library = above / "lib" / version;
+      if (std::filesystem::exists(library / "os.py", error_)) return modules(library, false);
+      if (above == above.parent_path()) return;
+    }
+  }
+
+  void libraries(const Path& folder) {
+    judge(folder);
+    for (const Path& library : in(folder))
+      for (const char* const name : {"site-packages", "dist-packages"})
+        if (std::filesystem::exists(library / name, error_)) modules(library / name, true);
+  }
+
+  /// Judges a folder that Python imports from and each of its entries; in one of packages also
+  /// what its .pth files name.
+  void modules(const Path& folder, bool with_pth) {
+    judge(folder);
+    const Path real = std::filesystem::canonical(folder, error_);
+    if (!wrong_.empty() || error_ || !seen_.insert(real).second) return;
+    if (seen_.size() > kMostFolders) wrong_ = folder.string() + " is one folder too many";
+    for (const Path& entry : in(real)) {
+      struct stat status{};
+      if (!wrong_.empty() || ::lstat(entry.c_str(), &status) != 0) continue;
+      // The folder was walked to above, so that only links lead elsewhere.
+      wrong_ = distrust_of_part(entry, status);
+      if (S_ISLNK(status.st_mode) && std::filesystem::exists(entry, error_)) judge(entry);
+      if (with_pth && entry.extension() == ".pth")
+        for (const std::string& line : lines_of(entry)) named(line, folder);
+    }
+  }
+
+  /// Judges what a line of a .pth file names: a path, or, if Python runs the line, all absolute
+  /// paths that it quotes.
+  void named(std::string_view line, const Path& folder) {
+    if (line.starts_with("\xef\xbb\xbf")) line.remove_prefix(3);  // The mark of UTF-8.
+    if (line.starts_with('#')) return;
+    if (!line.starts_with("import ") && !line.starts_with("import\t"))
+      return importable(
+          // Python joins them as text, whatever links the folder's path has.
+          (folder / line.substr(0, line.find_last_not_of(" \t\v\f") + 1)).lexically_normal());
+    for (std::size_t at = 0; (at = line.find_first_of("'\"", at)) != std::string_view::npos;) {
+      const std::size_t end = std::min(line.find(line[at], at + 1), line.size());
+      if (const std::string_view path = line.substr(at + 1, end - at - 1);
+          path.starts_with('/') && path.size() > 1)
+        importable(path);
+      at = end + 1;
+    }
+  }
+
+  void importable(const Path& path) {
+    if (!wrong_.empty()) return;
+    if (++named_ > kMostFolders) wrong_ = path.string() + " is one path too many";
+    const std::filesystem::file_status status = std::filesystem::status(path, error_);
+    if (std::filesystem::is_directory(status)) return modules(path, false);
+    if (std::filesystem::exists(status)) judge(path);
+  }
+
+  std::error_code error_;
+  std::string wrong_;
+  std::set<Path> seen_;
+  std::size_t entries_ = 0;
+  std::size_t named_ = 0;
+};
+
 }  // namespace
 
 std::optional<FileState> state_of(const std::filesystem::path& path) {
@@ -187,38 +339,9 @@ std::string distrust_of(const std::filesystem::path& path) {
 }
 
 std::string distrust_of_environment(const std::filesystem::path& folder) {
-  std::error_code error;
-  std::vector<std::filesystem::path> parts{folder / "bin/python"};
-  const auto add = [&](const std::filesystem::path& part) {
-    if (std::filesystem::exists(part, error)) parts.push_back(part);
-  };
-  const auto in = [&](const std::filesystem::path& part) {
-    std::vector<std::filesystem::path> entries;
-    std::filesystem::directory_iterator entry(part, error);
-    for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
-      entries.push_back(entry->path());
-    return entries;
-  };
-  add(folder / "pyvenv.cfg");
-  add(folder / "lib");
-  for (const std::filesystem::path& library : in(folder / "lib")) {
-    add(library);
-    add(library / "site-packages");
-  }
-  for (const std::filesystem::path& part : parts)
-    if (std::string wrong = distrust_of(part); !wrong.empty()) return wrong;
-  // The folder of the packages was walked to above, so that only links lead elsewhere.
-  for (const std::filesystem::path& library : in(folder / "lib"))
-    for (const std::filesystem::path& package :
-         in(std::filesystem::canonical(library / "site-packages", error))) {
-      struct stat status{};
-      if (::lstat(package.c_str(), &status) != 0) continue;
-      std::string wrong = distrust_of_part(package, status);
-      if (wrong.empty() && S_ISLNK(status.st_mode) && std::filesystem::exists(package, error))
-        wrong = distrust_of(package);
-      if (!wrong.empty()) return wrong;
-    }
-  return {};
+  EnvironmentWalk walk;
+  walk.environment(folder);
+  return walk.wrong();
 }
 
 }  // namespace optrace

@@ -56,8 +56,9 @@ bool is_ours(const FileState& state);
 /// without other members.)
 std::string distrust_of(const std::filesystem::path& path);
 
-/// The same for a virtual environment: its Python, its settings, and the folder of its packages
-/// with what Python runs or imports from there.
+/// The same for a virtual environment: its Python, its settings with the home that they name, the
+/// folders that it imports Python's own modules and packages from, with each of their entries, and
+/// the paths that .pth files name.
 std::string distrust_of_environment(const std::filesystem::path& folder);
 
 }  // namespace optrace

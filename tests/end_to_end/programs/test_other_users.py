@@ -99,11 +99,10 @@ def test_a_torch_that_another_user_can_change_is_not_compiled_from(optrace, pyth
     assert not trace.exists()
 
 
-@pytest.mark.parametrize("theirs", [".venv", ".venv/bin", ".venv/pyvenv.cfg", "site.pth",
-                                    "sitecustomize.py"])
-def test_no_python_that_another_user_can_change_is_used(optrace, python, open_folder, run_program,
-                                                        theirs):
-    project, trace, real = (open_folder / name for name in ("project", "trace", "real"))
+@pytest.fixture
+def project(python, open_folder, run_program):
+    """A folder with a .venv of links to an environment, whose .pth file makes a file, `trace`."""
+    project, real = open_folder / "project", open_folder / "real"
     project.mkdir()
     made = run_program([python, "-m", "venv", "--without-pip", "--symlinks", real])
     assert made.returncode == 0, made.stderr
@@ -111,18 +110,67 @@ def test_no_python_that_another_user_can_change_is_used(optrace, python, open_fo
     for entry in real.iterdir():
         (project / ".venv" / entry.name).symlink_to(entry)
     packages, = real.glob("lib/python3*/site-packages")
-    (packages / "site.pth").write_text(f"import os; os.mknod({str(trace)!r})\n")
+    (packages / "site.pth").write_text(f"import os; os.mknod({str(open_folder / 'trace')!r})\n")
     (packages / "sitecustomize.py").touch()
+    return project
 
-    def locate():
-        return optrace("locate", "at::add", cwd=project, environment={
-            "OPTRACE_PYTHON": None, "VIRTUAL_ENV": None, "CONDA_PREFIX": None})
 
-    assert "is not used" not in locate().stderr
-    trace.unlink(missing_ok=True)
+@pytest.fixture
+def locate(optrace, project):
+    """locate() -> what `optrace locate` says in the project, and whether its .pth file ran."""
+    trace = project.parent / "trace"
+
+    def run():
+        said = optrace("locate", "at::add", cwd=project, environment={
+            "OPTRACE_PYTHON": None, "VIRTUAL_ENV": None, "CONDA_PREFIX": None}).stderr
+        ran = trace.exists()
+        trace.unlink(missing_ok=True)
+        return said, ran
+
+    return run
+
+
+@pytest.mark.parametrize("theirs", [".venv", ".venv/bin", ".venv/pyvenv.cfg", "site.pth",
+                                    "sitecustomize.py"])
+def test_no_python_that_another_user_can_change_is_used(project, locate, theirs):
+    assert "is not used" not in locate()[0]
+    packages, = project.glob(".venv/lib/python3*/site-packages")
+    packages = packages.resolve()
     path, = (path for path in (project / theirs, packages / theirs) if path.is_symlink()
              or path.exists())
     os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
-    said = locate().stderr
+    said, ran = locate()
     assert f"the Python in {project}/.venv is not used: {path} belongs to another user" in said
-    assert not trace.exists()
+    assert not ran
+
+
+def test_no_python_that_imports_from_another_users_folder_is_used(project, locate):
+    """Neither by the home in pyvenv.cfg, nor by what .pth files name or Python runs in them."""
+    base, packages = project.parent / "base", next(project.glob(".venv/lib/*/site-packages"))
+    settings = (project / ".venv/pyvenv.cfg").resolve()
+    home = pathlib.Path(settings.read_text().partition("home = ")[2].partition("\n")[0])
+    for folder in ("bin", "lib", "added", "quoted"):
+        (base / folder).mkdir(parents=True)
+    library = base / "lib" / packages.parent.name
+    library.mkdir()
+    for module in (home / "../lib" / library.name).resolve().iterdir():
+        (library / module.name).symlink_to(module)
+    (base / "added/sitecustomize.py").touch()
+    (packages / "added.pth").write_text(
+        f"# {project}/comment\n{base}/absent\n{os.path.relpath(base / 'added', packages)} \n")
+    (packages / "quoted.pth").write_text(f"import sys; sys.path.append({str(base / 'quoted')!r})\n")
+    settings.write_text(settings.read_text().replace(f"home = {home}", f"Home= {base}/bin", 1))
+    assert "is not used" not in locate()[0]
+    for theirs in (base / "bin", library, library / "os.py", base / "added",
+                   base / "added/sitecustomize.py", base / "quoted"):
+        os.chown(theirs, NOBODY, NOBODY, follow_symlinks=False)
+        said, ran = locate()
+        assert f"{project}/.venv is not used: {theirs} belongs to another user" in said
+        assert not ran
+        os.chown(theirs, 0, 0, follow_symlinks=False)
+    # What is too much to judge is not trusted either; nothing of it is kept in memory.
+    with (packages / "added.pth").open("wb") as file:
+        file.truncate(1 << 40)
+    assert f"{packages.resolve()}/added.pth is too large" in locate()[0]
+    (packages / "added.pth").write_text("absent\n" * 2000)
+    assert "absent is one path too many" in locate()[0]
