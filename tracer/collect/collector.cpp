@@ -48,7 +48,7 @@ struct Collector::State {
         arena(region, session, trace),
         functions(trace, arena.table(), arena.texts(), options.single_call),
         counter(functions, options.selection, options.memory),
-        clock(region.header().start_ticks, region.header().start_nanoseconds),
+        clock(moment_now()),
         chunks(region),
         converter(arena.texts(), arena.table(), clock),
         timeline(trace, *options.memory),
@@ -60,6 +60,7 @@ struct Collector::State {
   }
 
   std::uint64_t read(std::uint64_t until, bool last, std::uint64_t most);
+  void read_clocks();
   std::uint32_t add_thread(std::uint32_t id);
   void send_requests();
   std::uint64_t lost_events() const;
@@ -78,9 +79,6 @@ struct Collector::State {
   EventConverter converter;
   KeptTimeline timeline;
   PendingEvents events;
-  // Of the monotonic clock, in nanoseconds.
-  std::uint64_t started = static_cast<std::uint64_t>(
-      std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
   bool finished = false;
 };
 
@@ -89,9 +87,18 @@ std::uint64_t Collector::State::read(std::uint64_t until, bool last, std::uint64
   // After find_chunks(): sections are written before the events that refer to them.
   arena.read(events.counted() != 0);
   chunks.open_found([this](std::uint32_t id) { return add_thread(id); });
-  clock.measure(load_shared(region.header().stop_ticks),
-                load_shared(region.header().stop_nanoseconds));
+  read_clocks();
   return events.count(until, last, most);
+}
+
+// After find_chunks(): the start is written before the first event.
+void Collector::State::read_clocks() {
+  const recording::RegionHeader& shared = region.header();
+  clock.measure(moment_now());
+  const std::uint64_t stop = load_shared(shared.stop_ticks);
+  if (clock.started().ticks == 0 && (stop != 0 || load_shared(shared.recording) != 0))
+    clock.start({load_shared(shared.start_ticks), load_shared(shared.start_nanoseconds)});
+  if (stop != 0) clock.measure_recording({stop, load_shared(shared.stop_nanoseconds)});
 }
 
 // Returns the new thread's index in the trace and the counter.
@@ -126,11 +133,10 @@ std::uint64_t Collector::State::lost_events() const {
 }
 
 void Collector::State::describe_recording(TraceMeta& meta) const {
-  meta.start_unix_ns = unix_time_of(clock.start_nanoseconds());
+  meta.start_unix_ns = unix_time_of(clock.started().nanoseconds);
   meta.selection = options.selection;
   if (!options.single_call)
-    meta.recording = {.duration_ns = events.last_time() - std::min(events.last_time(), started),
-                      .events = events.counted()};
+    meta.recording = {.duration_ns = events.last_time(), .events = events.counted()};
   const ArenaReader::ProbeCounts probes = arena.probe_counts();
   meta.probes.placed = probes.placed;
   meta.probes.failed = probes.failed;

@@ -41,7 +41,7 @@ bool PendingEvents::fetch(Pending& pending) {
       return false;
     }
     pending.due = pending.time = clock_.nanoseconds(pending.raw.ticks);
-    const bool recorded = pending.raw.ticks >= clock_.start_ticks();
+    const bool recorded = pending.raw.ticks >= clock_.started().ticks;
     if (recorded && timeline_ == nullptr && !counter_.may_wait(thread.index)) return true;
     const Event* const event = recorded ? converted(pending) : nullptr;
     if (event != nullptr) {

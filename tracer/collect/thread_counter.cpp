@@ -321,7 +321,7 @@ std::size_t ThreadCounter::add_known(std::span<const recording::Event> events,
   std::size_t count = 0;
   for (; count < events.size(); ++count) {
     const std::uint64_t ticks = load_shared(events[count].ticks);
-    if (ticks == 0 || ticks < clock.start_ticks()) break;
+    if (ticks == 0 || ticks < clock.started().ticks) break;
     const std::uint64_t time = clock.nanoseconds(ticks);
     recording::Event event;  // A copy, which can't change after it was checked.
     std::memcpy(&event, &events[count], sizeof event);

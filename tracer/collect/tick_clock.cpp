@@ -1,10 +1,7 @@
 #include "tracer/collect/tick_clock.h"
 
-#include <cmath>
 #include <ctime>
 #include <limits>
-#include <tuple>
-#include <utility>
 
 namespace optrace {
 namespace {
@@ -16,11 +13,13 @@ std::uint64_t nanoseconds_now() {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-// Returns both clocks at one moment. If something came between the two, reads them again.
-std::pair<std::uint64_t, std::uint64_t> clocks_now() {
+}  // namespace
+
+// If something came between the two clocks, they are read again.
+ClockMoment moment_now() {
   constexpr std::uint64_t kShort = 2000;  // Ticks, less than a microsecond.
   constexpr int kTries = 5;
-  std::pair<std::uint64_t, std::uint64_t> best;
+  ClockMoment best;
   std::uint64_t shortest = std::numeric_limits<std::uint64_t>::max();
   for (int i = 0; i < kTries && shortest > kShort; ++i) {
     const std::uint64_t before = ticks_now();
@@ -32,18 +31,25 @@ std::pair<std::uint64_t, std::uint64_t> clocks_now() {
   return best;
 }
 
-}  // namespace
-
 std::uint64_t ticks_now() {
   return __builtin_ia32_rdtsc();
 }
 
-void TickClock::measure(std::uint64_t ticks, std::uint64_t nanoseconds) {
-  if (ticks == 0 || nanoseconds == 0) std::tie(ticks, nanoseconds) = clocks_now();
-  if (ticks <= start_ticks_ || nanoseconds <= start_nanoseconds_) return;
-  const double ratio = static_cast<double>(nanoseconds - start_nanoseconds_) /
-                       static_cast<double>(ticks - start_ticks_);
-  if (std::isfinite(ratio)) nanoseconds_per_tick_ = ratio;
+void TickClock::measure(ClockMoment now) {
+  measure(first_, now);
+}
+
+void TickClock::measure_recording(ClockMoment stop) {
+  if (start_.ticks != 0) measure(start_, stop);
+}
+
+void TickClock::measure(ClockMoment from, ClockMoment to) {
+  if (to.ticks <= from.ticks || to.nanoseconds <= from.nanoseconds) return;
+  const std::uint64_t ticks = to.ticks - from.ticks;
+  if (ticks <= measured_) return;
+  measured_ = ticks;
+  nanoseconds_per_tick_ =
+      static_cast<double>(to.nanoseconds - from.nanoseconds) / static_cast<double>(ticks);
 }
 
 }  // namespace optrace

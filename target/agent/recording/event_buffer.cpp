@@ -77,6 +77,14 @@ asm(R"(
   popq %rcx
   .endm
 
+  # Writes the time into the event at rdi, by one store: the reader takes an event whose time is not 0.
+  .macro optrace_write_time
+  rdtsc
+  shlq $32, %rdx
+  orq %rdx, %rax
+  movq %rax, 24(%rdi)
+  .endm
+
   # Takes the next slot of the thread's chunk into rax; the recording's number is in ecx.
   .macro optrace_take_slot when_lost
   movq optrace_agent_thread_buffer@gottpoff(%rip), %rdi
@@ -137,9 +145,7 @@ asm(R"(
   movq %rdx, 8(%rdi)
   movq 24(%rsp), %rax
   movq %rax, 16(%rdi)
-  rdtsc
-  movl %eax, 24(%rdi)
-  movl %edx, 28(%rdi)
+  optrace_write_time
   .else
   movq 184(%rsp), %rax
   movq %rax, %rdx
@@ -159,9 +165,7 @@ asm(R"(
   movq %rdx, 8(%rdi)
   movq (%rdx), %rax
   movq %rax, 16(%rdi)
-  rdtsc
-  movl %eax, 24(%rdi)
-  movl %edx, 28(%rdi)
+  optrace_write_time
   .if \what == 1
   optrace_take_slot .Ldone_\name
   movq %rax, %rdi
@@ -171,9 +175,7 @@ asm(R"(
   movq (%rsp), %rax
   movq %rax, 8(%rdi)
   movq %rsi, 16(%rdi)
-  rdtsc
-  movl %eax, 24(%rdi)
-  movl %edx, 28(%rdi)
+  optrace_write_time
   .endif
   .endif
 .Ldone_\name:

@@ -40,8 +40,8 @@ class HandWrittenRegion {
     it.recording = 1;
     it.start_ticks = 1000;
     it.start_nanoseconds = 1;
-    it.stop_ticks = 1'000'000'000;
-    it.stop_nanoseconds = 1'000'000'001;
+    it.stop_ticks = 3'600'000'000'000;
+    it.stop_nanoseconds = 3'599'999'999'001;
   }
   ~HandWrittenRegion() {
     munmap(base_, kSize);

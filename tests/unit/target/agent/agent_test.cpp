@@ -24,6 +24,7 @@
 #include <fmt/core.h>
 #include <link.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -1394,6 +1395,42 @@ TEST_CASE("a forked child may record into a region of its own, never into its pa
   CHECK(of_child.threads().begin()->second.events.size() == 2);
   CHECK(of_child.plans().at(0).path == file.path());
   CHECK(of_child.op_records().at(1) == record);
+}
+
+TEST_CASE("between any two instructions, an event has its whole time or none") {
+  const ProbesGoAtTheEnd guard;
+  const PlanFile file(all_targets());
+  REQUIRE(agent().place(file.path(), 1) > 0);
+  const int descriptor = memfd_create("child", MFD_CLOEXEC);
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool good = agent().share(descriptor, kRegionSize) == 0 && agent().start() == 0;
+    ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+    raise(SIGSTOP);
+    targets().plain(1);
+    targets().nothing();
+    _exit(good ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(WIFSTOPPED(status));
+  const RegionReader of_child(descriptor);
+  close(descriptor);
+  const auto* const events = reinterpret_cast<const recording::Event*>(&of_child.chunk(0) + 1);
+  std::size_t without = 0;
+  std::set<std::uint64_t> times;
+  while (WIFSTOPPED(status)) {
+    for (int i = 0; i < 2; ++i) {
+      const std::uint64_t ticks = __atomic_load_n(&events[i].ticks, __ATOMIC_ACQUIRE);
+      if (ticks != 0) times.insert(ticks);
+      without += ticks == 0 ? 1 : 0;
+    }
+    REQUIRE(ptrace(PTRACE_SINGLESTEP, child, nullptr, nullptr) == 0);
+    REQUIRE(waitpid(child, &status, 0) == child);
+  }
+  CHECK(status == 0);
+  CHECK(without != 0);
+  CHECK(times.size() == 2);
 }
 
 TEST_CASE("a forked child without a region of its own can't record") {

@@ -45,11 +45,12 @@ recording::Module module_of(const ModuleSymbols& module) {
 class RecordedLibrary {
  public:
   RecordedLibrary(const TracedLibrary& traced, std::uint32_t first_probe, const ProbePlan& plan) {
-    // Two ticks are a nanosecond.
+    // Two ticks are a nanosecond, for longer than this test runs.
+    constexpr std::uint64_t kHour = 3'600'000'000'000;
     region_.header().start_ticks = 1000;
-    region_.header().stop_ticks = 3000;
+    region_.header().stop_ticks = 1000 + 2 * kHour;
     region_.header().start_nanoseconds = 50;
-    region_.header().stop_nanoseconds = 1050;
+    region_.header().stop_nanoseconds = 50 + kHour;
     region_.section(
         recording::SectionKind::module,
         HandWrittenRegion::bytes_of(module_of(*traced.module)) + traced.module->path().string());
