@@ -4,6 +4,7 @@
 #include <string>
 
 #include "lookup/decisions/decision_functions.h"
+#include "report/model/frame.h"
 
 namespace optrace {
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "tracer/attach/attach_refusal.h"
+#include "tracer/attach/attach_target.h"
 
 namespace optrace {
 namespace {
