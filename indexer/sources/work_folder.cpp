@@ -13,6 +13,7 @@
 
 #include "indexer/sources/file_hashes.h"
 #include "platform/error.h"
+#include "platform/files/cache_folders.h"
 #include "platform/files/output_file.h"
 #include "platform/files/whole_file.h"
 
@@ -24,7 +25,7 @@ constexpr const char* kAbout = "about";  // The paths of the tree and of torch, 
 
 std::filesystem::path kept_work_folder() {
   const auto cache = cache_folder();
-  return cache.empty() ? cache : cache / "source";
+  return cache.empty() ? cache : cache / cache_folders::kIndexing;
 }
 
 std::filesystem::path key_path(const std::filesystem::path& folder, const std::string& name) {
@@ -94,7 +95,7 @@ bool is_outdated(const KeptWork& work) {
 
 std::filesystem::path work_folder_of(const std::filesystem::path& tree,
                                      const std::filesystem::path& torch_folder) {
-  const auto kept = kept_work_folder();
+  const auto kept = cache_subfolder(cache_folders::kIndexing);
   if (kept.empty()) return {};
   Digest digest;
   digest.add(tree.string()).add(torch_folder.string());

@@ -120,13 +120,13 @@ std::filesystem::path cache_folder() {
   return reason_against(place).empty() ? place.folder : std::filesystem::path();
 }
 
-std::filesystem::path cache_subfolder(const char* name) {
+std::filesystem::path cache_subfolder(std::string_view name) {
   std::filesystem::path folder = cache_folder();
   if (folder.empty()) return {};
   folder /= name;
-  std::error_code error;
-  std::filesystem::create_directory(folder, error);
-  return error ? std::filesystem::path() : folder;
+  // Whatever the umask, others may not put a library or a plan there.
+  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return {};
+  return distrust_of(folder).empty() ? folder : std::filesystem::path();
 }
 
 std::string cache_problem() {

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include <sys/types.h>
 
@@ -36,8 +37,9 @@ bool is_our_user(uid_t user);
 /// another user, or can be written to by others; callers then work without a cache.
 std::filesystem::path cache_folder();
 
-/// Returns a folder below the cache, created when needed; empty without a cache.
-std::filesystem::path cache_subfolder(const char* name);
+/// Returns a folder below the cache, created with mode 0700 when needed; empty without a cache, or
+/// if others can change it.
+std::filesystem::path cache_subfolder(std::string_view name);
 
 /// Returns why nothing can be cached there, and the remedy, in sentences; empty if it can.
 std::string cache_problem();

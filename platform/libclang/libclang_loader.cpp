@@ -9,6 +9,7 @@
 #include <fmt/core.h>
 
 #include "platform/error.h"
+#include "platform/files/file_trust.h"
 #include "platform/files/installation.h"
 
 // The functions of libclang that optrace calls. A program that calls another one doesn't link.
@@ -146,6 +147,8 @@ Libclang find_libclang() {
   std::error_code ignored;
   for (const path& file : {file_of_package(), path(OPTRACE_BUILT_WITH_LIBCLANG)}) {
     if (!std::filesystem::exists(file, ignored)) continue;
+    // On another machine, any user may be able to make the path that it had where this was built.
+    if (file != file_of_package() && !distrust_of(file).empty()) continue;
     if (auto found = loaded(file)) return *found;
     throw Error(ExitStatus::failed, fmt::format("libclang can't be loaded: {}", ::dlerror()),
                 remedy());

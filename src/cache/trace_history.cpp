@@ -30,10 +30,13 @@ void make_folder(const std::filesystem::path& folder) {
 }
 
 std::filesystem::path traces_folder() {
-  const std::filesystem::path cache = cache_folder();
-  if (cache.empty()) throw Error(ExitStatus::failed, cache_problem(), "");
-  std::filesystem::path folder = cache / cache_folders::kTraces;
-  make_folder(folder);
+  if (cache_folder().empty()) throw Error(ExitStatus::failed, cache_problem(), "");
+  std::filesystem::path folder = cache_subfolder(cache_folders::kTraces);
+  if (folder.empty()) {
+    throw Error(ExitStatus::failed,
+                fmt::format("the folder {} in the cache can't be used", cache_folders::kTraces),
+                "Only you may be able to write to it. Or save the trace with --trace FILE.");
+  }
   return folder;
 }
 

@@ -86,16 +86,6 @@ class BuildKey {
   std::string sum_;
 };
 
-/// Returns the folder of the user's cache for builds of this kind, created with mode 0700; empty
-/// without a cache.
-std::filesystem::path build_cache(const std::string& kind) {
-  std::filesystem::path folder = cache_folder();
-  if (folder.empty()) return {};
-  folder /= kind;
-  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return {};
-  return folder;
-}
-
 void append(std::vector<std::string>& arguments, const std::vector<std::string>& more) {
   arguments.insert(arguments.end(), more.begin(), more.end());
 }
@@ -175,7 +165,7 @@ class Build {
         go_on_(std::move(go_on)),
         compiler_(std::move(compiler)),
         packages_(description.torch_folder.parent_path()),
-        cache_(build_cache(description.cache)),
+        cache_(cache_subfolder(description.cache)),
         key_(key()) {}
 
   std::optional<BuiltLibraries> cached() const {
@@ -448,7 +438,7 @@ BuiltLibraries find_or_build(const BuildDescription& description, const BuildPro
   if (description.misfit) {
     std::string ignored;
     if (const auto prebuilt = find_prebuilt(description, ignored)) {
-      PrebuiltFiles files = files_of(*prebuilt, build_cache(description.cache));
+      PrebuiltFiles files = files_of(*prebuilt, cache_subfolder(description.cache));
       if (description.is_needed)
         std::erase_if(files.libraries, [&](const auto& library) {
           return !description.is_needed(library.filename());

@@ -18,6 +18,17 @@ JSON_OF_ONE_FUNCTION = {
     "gpu/build/prebuild_main.cpp", "indexer/builders/project_maker.cpp",
     "indexer/sources/python_installation.cpp", "src/commands/tracing/attach_command.cpp",
     "src/inputs/python_inspection.cpp", "target/build/prebuilt.cpp"}
+# Files that ask which user something belongs to. Whether a path is trusted is decided by
+# platform/files/file_trust.cpp alone; the others ask about an open file, a process or a socket.
+WHOSE = re.compile(r"\bst_uid\b|\bgete?uid\b|\bSO_PEERCRED\b|\bS_IWOTH\b")
+KNOW_USERS = {
+    "gpu/emulated/libraries/nccl_split.cpp",  # Names shared memory.
+    "platform/files/file_trust.cpp", "platform/files/private_folder.cpp",
+    "platform/files/mapped_file.cpp", "platform/files/output_file.cpp",
+    "python/optrace/_listen.py", "src/completion/index_names.cpp",
+    "target/python/optrace_target/connection.py", "tracer/attach/attach.cpp",
+    "tracer/attach/attach_refusal.cpp", "tracer/attach/listening.cpp",
+    "tracer/connection/program_socket.cpp"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+/[^"/]+)"', re.MULTILINE)
 
 
@@ -83,3 +94,12 @@ def test_json_is_at_the_edges(repository):
                  if has and not re.search(r"_json\.(cpp|h)$", file)
                  and not file.startswith(JSON_FOLDERS)}
     assert elsewhere == JSON_OF_ONE_FUNCTION
+
+
+def test_few_files_know_of_users(repository):
+    """A new check of who owns what belongs to file_trust."""
+    found = {str(file.relative_to(repository))
+             for layer in LAYERS
+             for file in (repository / layer).rglob("*")
+             if file.suffix in (".cpp", ".h", ".py") and WHOSE.search(file.read_text())}
+    assert found == KNOW_USERS

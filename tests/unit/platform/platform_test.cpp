@@ -218,6 +218,19 @@ TEST_CASE("why nothing can be cached is told with the remedy") {
   CHECK_THAT(problem(shared), StartsWith("others may write to " + shared + ". Set "));
   CHECK(problem(shared + "/own").empty());
   CHECK(problem(folder.path() / "new").empty());
+  {
+    // With a umask of 0, others could write to what the umask decides.
+    const std::string seen = folder.path() / "seen";
+    REQUIRE(::mkdir(seen.c_str(), 0755) == 0);
+    const EnvironmentVariable cache("OPTRACE_CACHE_DIR", seen);
+    const mode_t before = ::umask(0);
+    const std::filesystem::path plans = cache_subfolder("plans");
+    ::umask(before);
+    CHECK(plans == seen + "/plans");
+    CHECK(std::filesystem::status(plans).permissions() == std::filesystem::perms::owner_all);
+    std::filesystem::permissions(plans, std::filesystem::perms::all);
+    CHECK(cache_subfolder("plans").empty());
+  }
   if (::geteuid() != 0) return;  // Only root can make the folder of another user.
   const std::string theirs = folder.path() / "theirs";
   std::filesystem::create_directories(theirs + "/cache");
