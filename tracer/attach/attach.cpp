@@ -117,6 +117,13 @@ class Injection {
     if (placed.error != 0) {
       thread.system_call(SYS_munmap, {page_, placed.size});
       page_ = 0;
+      if (placed.error == kNoInterpreter) {
+        throw Error(ExitStatus::usage,
+                    fmt::format("the Python of process {} has ended, or is ending; the process "
+                                "goes on without it",
+                                target_.process),
+                    "Attach while its Python runs.");
+      }
       refused("make a socket", placed.error);
     }
     // The process closes its copy of this end when it has received something.
@@ -152,7 +159,8 @@ class Injection {
                           .process = static_cast<std::uint64_t>(target_.process_inside),
                           .digits = {data() + sizeof(TextThread) + first.size(),
                                      data() + sizeof(TextThread) + second.size()},
-                          .lowest_end = lowest_end()};
+                          .lowest_end = lowest_end(),
+                          .is_initialized = target_.is_initialized};
     write(page_, text_thread_code());
     write(data(), std::as_bytes(std::span(&call, 1)));
     write(data() + sizeof call, std::as_bytes(std::span(text)));

@@ -50,9 +50,9 @@ struct VersionMark {
 constexpr std::array<VersionMark, 3> kVersionMarks{
     {{10, "PyModule_AddObjectRef"}, {9, "PyObject_CallNoArgs"}, {8, "PyConfig_InitPythonConfig"}}};
 /// The functions called in the process, in the order of find_functions().
-constexpr std::array<std::string_view, 5> kCalled{"Py_AddPendingCall", "PyRun_SimpleString",
+constexpr std::array<std::string_view, 6> kCalled{"Py_AddPendingCall",         "PyRun_SimpleString",
                                                   "PyThread_start_new_thread", "PyGILState_Ensure",
-                                                  "PyGILState_Release"};
+                                                  "PyGILState_Release",        "Py_IsInitialized"};
 using CalledFunctions = std::array<std::uint64_t, kCalled.size()>;
 /// Exported only by builds without a GIL (Include/refcount.h).
 constexpr std::string_view kFreeThreadedMark = "_Py_DecRefShared";
@@ -494,6 +494,7 @@ void Inspection::find_functions(const ElfFile& file, const std::vector<std::uint
     target_.start_thread = bias + linked[2];
     target_.ensure_gil = bias + linked[3];
     target_.release_gil = bias + linked[4];
+    target_.is_initialized = bias + linked[5];
     return;
   }
   if (process_.ended()) fail_to_read(ESRCH);

@@ -30,6 +30,7 @@ struct AttachTarget {
   std::uint64_t start_thread = 0;       ///< Run-time address of PyThread_start_new_thread.
   std::uint64_t ensure_gil = 0;         ///< Run-time address of PyGILState_Ensure.
   std::uint64_t release_gil = 0;        ///< Run-time address of PyGILState_Release.
+  std::uint64_t is_initialized = 0;     ///< Run-time address of Py_IsInitialized.
   int python_minor = 0;                 ///< 3.N
   std::filesystem::path torch_folder;   ///< site-packages/torch, as the process sees it.
 };

@@ -12,12 +12,12 @@ namespace optrace {
 // call.
 static_assert(offsetof(TextThread, withdrawn) == 80 && offsetof(TextThread, ends) == 96 &&
               offsetof(TextThread, digits) == 104 && offsetof(TextThread, lowest_end) == 120 &&
-              sizeof(TextThread) == 128);
+              offsetof(TextThread, is_initialized) == 128 && sizeof(TextThread) == 136);
 static_assert(SYS_close == 3 && SYS_munmap == 11 && SYS_madvise == 28 && SYS_getpid == 39 &&
               SYS_socketpair == 53 && SYS_fcntl == 72);
 static_assert(F_DUPFD_CLOEXEC == 1030);
 static_assert(AF_UNIX == 1 && (SOCK_STREAM | SOCK_CLOEXEC) == 0x80001);
-static_assert(MADV_DONTFORK == 10);
+static_assert(MADV_DONTFORK == 10 && kNoInterpreter == -3);
 asm(R"(
   .pushsection .rodata
   .balign 16
@@ -65,7 +65,7 @@ optrace_text_thread_begin:
   mov $10, %edx
   mov $28, %eax
   call *(%rbx)
-  lea 128(%rbx), %rdi
+  lea 136(%rbx), %rdi
   call *32(%rbx)
   mov (%rsp), %edi
   call *24(%rbx)
@@ -74,6 +74,10 @@ optrace_text_thread_begin:
 optrace_text_thread_connect:
   push %rbx
   mov %rdi, %rbx
+  movq $-3, 88(%rbx)
+  call *128(%rbx)
+  test %eax, %eax
+  je 4f
   mov $1, %edi
   mov $0x80001, %esi
   xor %edx, %edx

@@ -21,12 +21,17 @@ struct TextThread {
   std::uint64_t process = 0;           ///< PID in the process's own namespace.
   std::uint64_t taken = 0;             ///< Set to 1 when the code runs.
   std::uint64_t withdrawn = 0;         ///< If 1 when the code runs, it only unmaps.
-  std::int64_t error = -EINPROGRESS;   ///< Result of socketpair(): 0 or -errno.
-  int ends[2] = {-1, -1};              ///< Two connected sockets, closed if no text is executed.
+  /// Result of connect_offset(): 0, the -errno of socketpair(), or kNoInterpreter.
+  std::int64_t error = -EINPROGRESS;
+  int ends[2] = {-1, -1};  ///< Two connected sockets, closed if no text is executed.
   /// Where the text has the decimal digits of `ends`: the addresses after the last digits.
   std::uint64_t digits[2] = {};
-  std::uint64_t lowest_end = 0;  ///< The lowest number of a socket, if the limits allow it.
+  std::uint64_t lowest_end = 0;      ///< The lowest number of a socket, if the limits allow it.
+  std::uint64_t is_initialized = 0;  ///< Py_IsInitialized
 };
+
+/// The Python is finalized or on its way there: a pending call would crash or never be made.
+inline constexpr std::int64_t kNoInterpreter = -ESRCH;
 
 /// Maximum number of decimal digits of a descriptor.
 inline constexpr std::size_t kDescriptorDigits = 10;
@@ -38,8 +43,8 @@ inline constexpr std::size_t kDescriptorDigits = 10;
 std::span<const std::byte> text_thread_code();
 
 /// Offset in that code of a function (void (*)(TextThread*)) that makes the two sockets, writes
-/// their descriptors into the text, and adds the pending call. Since one function does all of this,
-/// no socket is left behind if the process that calls it is killed.
+/// their descriptors into the text, and adds the pending call, if the Python runs. Since one
+/// function does all of this, no socket is left behind if the process that calls it is killed.
 std::size_t connect_offset();
 
 }  // namespace optrace

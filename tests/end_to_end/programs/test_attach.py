@@ -6,8 +6,18 @@ import subprocess
 import pytest
 
 import attach_target
-from attach_target import LIMIT, PERIOD, Outside, Target, assert_right, descriptors_of, ops_in
+from attach_target import (
+    LIMIT,
+    PERIOD,
+    Outside,
+    Target,
+    assert_right,
+    descriptors_of,
+    maps_of,
+    ops_in,
+)
 from kept_traces import without_place
+from refusals import assert_refused
 
 USAGE = 2
 FAILED = 3
@@ -38,6 +48,31 @@ def test_what_can_not_be_traced_is_refused(optrace, python, program, said):
         result = optrace("attach", target.pid)
         assert result.returncode == USAGE and said in result.stderr
         assert target.poll() is None
+    finally:
+        target.kill()
+        target.wait()
+
+
+def test_a_python_that_has_ended_is_refused_and_its_process_goes_on(optrace, python):
+    program = """if True:
+        import ctypes, sys, torch
+        libc = ctypes.CDLL(None)
+        libc.strdup.restype = ctypes.c_void_p
+        # Called in the opposite order, once Python has ended, with the exit status.
+        libc.on_exit(libc.getchar, None)
+        libc.on_exit(libc.dprintf, ctypes.c_void_p(libc.strdup(b"over\\n")))
+        sys.exit(1)  # The descriptor of dprintf.
+    """
+    target = subprocess.Popen([python, "-c", program], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert target.stdout.readline() == "over\n"
+        before = descriptors_of(target.pid), maps_of(target.pid)
+        result = optrace("attach", target.pid)
+        assert_refused(result, USAGE, f"the Python of process {target.pid} has ended")
+        assert (descriptors_of(target.pid), maps_of(target.pid)) == before
+        assert target.communicate("\n", timeout=LIMIT) == ("", "")
+        assert target.returncode == 1
     finally:
         target.kill()
         target.wait()

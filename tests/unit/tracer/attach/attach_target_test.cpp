@@ -99,7 +99,8 @@ std::filesystem::path build_python(const std::filesystem::path& folder, const st
           "extern \"C\" int PyRun_SimpleString(int n) { return n * 12345; }\n"
           "extern \"C\" int PyThread_start_new_thread(int n) { return n - 12345; }\n"
           "extern \"C\" int PyGILState_Ensure(int n) { return n ^ 12345; }\n"
-          "extern \"C\" int PyGILState_Release(int n) { return n | 12345; }\n" +
+          "extern \"C\" int PyGILState_Release(int n) { return n | 12345; }\n"
+          "extern \"C\" int Py_IsInitialized() { return 1; }\n" +
           more);
 }
 
@@ -346,16 +347,17 @@ TEST_CASE("a running Python's functions are found where it has them itself") {
                        "with open(sys.argv[1] + '.new', 'w') as out:\n"
                        "    print(at(api.Py_AddPendingCall), at(api.PyRun_SimpleString),\n"
                        "          at(api.PyThread_start_new_thread), at(api.PyGILState_Ensure),\n"
-                       "          at(api.PyGILState_Release), sys.version_info[1], file=out)\n"
+                       "          at(api.PyGILState_Release), at(api.Py_IsInitialized),\n"
+                       "          sys.version_info[1], file=out)\n"
                        "os.rename(sys.argv[1] + '.new', sys.argv[1])\n"
                        "time.sleep(1000)\n",
                        output.string()},
          .environment = {{"LD_PRELOAD", torch.string()}}});
     wait_until([&] { return std::filesystem::exists(output); });
     const AttachTarget target = inspect_attach_target(child.id());
-    CHECK(fmt::format("{} {} {} {} {} {}\n", target.add_pending_call, target.run_simple_string,
+    CHECK(fmt::format("{} {} {} {} {} {} {}\n", target.add_pending_call, target.run_simple_string,
                       target.start_thread, target.ensure_gil, target.release_gil,
-                      target.python_minor) == read_bytes(output));
+                      target.is_initialized, target.python_minor) == read_bytes(output));
     CHECK(target.process == child.id());
     CHECK(target.process_inside == child.id());
     CHECK(target.root.empty());
@@ -497,7 +499,8 @@ TEST_CASE("versions of Python that can't be attached to are named") {
                       "extern \"C\" int PyRun_SimpleString() { return 2; }\n"
                       "extern \"C\" int PyThread_start_new_thread() { return 3; }\n"
                       "extern \"C\" int PyGILState_Ensure() { return 4; }\n"
-                      "extern \"C\" int PyGILState_Release() { return 5; }\n" +
+                      "extern \"C\" int PyGILState_Release() { return 5; }\n"
+                      "extern \"C\" int Py_IsInitialized() { return 6; }\n" +
                           functions);
     return refusal(sleep_with({library, torch}).id());
   };

@@ -31,6 +31,7 @@ struct Asked {
   void* argument = nullptr;
   std::string text;
   int released = 0;
+  int initialized = 1;  // Result of is_initialized().
   int (*pending)(void*) = nullptr;
 };
 Asked asked;
@@ -50,6 +51,9 @@ int ensure_gil() {
 }
 void release_gil(int state) {
   asked.released = state;
+}
+int is_initialized() {
+  return asked.initialized;
 }
 int run_text(const char* text) {
   asked.text = text;
@@ -81,7 +85,8 @@ class PlacedText {
               .size = 2 * kPage,
               .add_pending_call = address_of(add_pending_call),
               .process = static_cast<std::uint64_t>(::getpid()),
-              .lowest_end = kLowestEnd};
+              .lowest_end = kLowestEnd,
+              .is_initialized = address_of(is_initialized)};
     char* const at = memory_ + kPage + sizeof(TextThread);
     std::memcpy(at, text, std::strlen(text) + 1);
     for (std::size_t i = 0; i < 2; ++i)
@@ -155,6 +160,15 @@ TEST_CASE("without sockets there is no pending call") {
   CHECK(placed.data().error == -EMFILE);
   CHECK(asked.pending == nullptr);
   CHECK(placed.is_mapped());
+}
+
+TEST_CASE("a Python that has ended gets no sockets and no pending call") {
+  PlacedText placed("          ,          ,");
+  asked.initialized = 0;
+  placed.connect();
+  CHECK(placed.data().error == kNoInterpreter);
+  CHECK(placed.ends() == std::array{-1, -1});
+  CHECK(asked.pending == nullptr);
 }
 
 TEST_CASE("a pending call has a thread execute a text, which then leaves no memory") {
