@@ -133,16 +133,16 @@ std::vector<MappedPart> parse_process_maps(std::string_view text) {
     const auto offset = number<std::uint64_t>(word(line), 16);
     const std::string_view device = word(line);
     const auto inode = number<std::uint64_t>(word(line));
-    const std::size_t path = line.find_first_not_of(' ');
+    line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
     if (!start || !end || *start >= *end || rights.size() != 4 || !offset || device.empty() ||
-        !inode || path == std::string_view::npos || line[path] != '/') {
+        !inode || !(line.starts_with('/') || line == kVdso)) {
       continue;
     }
     parts.push_back({.start = *start,
                      .end = *end,
                      .offset = *offset,
                      .executable = rights[2] == 'x',
-                     .path = unescaped(line.substr(path))});
+                     .path = unescaped(line)});
   }
   return parts;
 }

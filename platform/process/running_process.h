@@ -35,7 +35,7 @@ struct ProcessStatus {
 };
 ProcessStatus parse_process_status(std::string_view text);
 
-/// A mapping of a file in /proc/PID/maps.
+/// A mapping in /proc/PID/maps: of a file, or of the code that the kernel maps (kVdso).
 struct MappedPart {
   std::uint64_t start = 0;
   std::uint64_t end = 0;
@@ -43,7 +43,9 @@ struct MappedPart {
   bool executable = false;
   std::string path;  ///< In the process's mount namespace; may end with " (deleted)".
 };
-/// Returns the mappings of files. Lines in another format than the kernel's are ignored.
+inline constexpr std::string_view kVdso = "[vdso]";
+/// Returns the mappings of files and the kernel's code. Lines in another format than the kernel's
+/// are ignored.
 std::vector<MappedPart> parse_process_maps(std::string_view text);
 
 /// Returns `text` for use in a message: at most one line, and unable to control a terminal.

@@ -124,6 +124,13 @@ class Injection {
                                 target_.process),
                     "Attach while its Python runs.");
       }
+      if (placed.error == kFull) {
+        throw Error(ExitStatus::failed,
+                    fmt::format("the main thread of process {} ran no Python code for so long that "
+                                "its Python takes no more calls",
+                                target_.process),
+                    "Attach when it runs.");
+      }
       refused("make a socket", placed.error);
     }
     // The process closes its copy of this end when it has received something.

@@ -27,6 +27,7 @@
 #include "platform/files/descriptor.h"
 #include "tracer/attach/attach_target.h"
 #include "tracer/attach/thread_control.h"
+#include "tracer/attach/thread_return.h"
 
 namespace optrace {
 
@@ -60,10 +61,10 @@ bool in_system_call(pid_t process, pid_t thread) {
   return first >= '0' && first <= '9';
 }
 
-// The kernel's internal codes for system calls that a stop has interrupted (include/linux/errno.h).
+// Further internal codes of the kernel for system calls that a stop has interrupted
+// (include/linux/errno.h).
 constexpr std::int64_t kRestartAfterSignal = -512;  // ERESTARTSYS
 constexpr std::int64_t kRestartAlways = -513;       // ERESTARTNOINTR
-constexpr std::int64_t kRestartNoHandler = -514;    // ERESTARTNOHAND
 constexpr std::int64_t kRestartByBlock = -516;      // ERESTART_RESTARTBLOCK
 constexpr std::uint64_t kSystemCallSize = 2;
 
@@ -87,6 +88,26 @@ user_regs_struct after_restart(user_regs_struct registers) {
   return registers;
 }
 
+template <typename T>
+std::vector<std::byte> bytes_of(const T& value) {
+  const std::span bytes = std::as_bytes(std::span(&value, 1));
+  return {bytes.begin(), bytes.end()};
+}
+
+// Returns the address of room for thread_return_code() behind the vDSO's content, which the kernel
+// fills up with zeros to whole pages; 0 if there is none. An optrace that was killed may have left
+// its code there.
+std::uint64_t spare_room(const Descriptor& memory, const MappedPart& part) {
+  const std::span code = thread_return_code();
+  std::vector<std::byte> found(code.size());
+  const std::uint64_t at = part.end - code.size();
+  const ssize_t got = ::pread(memory.get(), found.data(), found.size(), static_cast<off_t>(at));
+  const bool is_free =
+      std::ranges::all_of(found, [](std::byte byte) { return byte == std::byte{}; });
+  const bool usable = is_free || std::ranges::equal(found, code);
+  return got == static_cast<ssize_t>(found.size()) && usable ? at : 0;
+}
+
 }  // namespace
 
 CallingCode find_calling_code(const RunningProcess& process) {
@@ -99,6 +120,7 @@ CallingCode find_calling_code(const RunningProcess& process) {
   if (!memory) throw why_not_allowed(process.id(), errno);
   for (const MappedPart& part : process.mapped_parts()) {
     if (!part.executable) continue;
+    if (part.path == kVdso) found.spare = spare_room(memory, part);
     const std::string name = std::filesystem::path(part.path).filename();
     const bool has_locks = name.starts_with("libc.") || name.starts_with("libc-") ||
                            name.starts_with("ld-") || name.starts_with("libpthread");
@@ -145,8 +167,10 @@ StoppedThread::StoppedThread(pid_t process, CallingCode code, std::chrono::milli
 StoppedThread::~StoppedThread() {
   try {
     if (called_ && !gone_) come_back();
+    if (return_ == code_.spare && !gone_)
+      put_in_spare(std::vector<std::byte>(thread_return_code().size()));
   } catch (const Error&) {
-    // The process has ended, or a call failed: the signal frame restores the thread.
+    // The process has ended, or a call failed: the frame restores the thread.
     called_ = false;
   }
   if (!gone_) detach();
@@ -187,7 +211,7 @@ bool StoppedThread::stop(pid_t thread, bool any_code) {
     return false;
   }
   keep_state();
-  write_signal_frame();
+  write_frame();
   return true;
 }
 
@@ -207,20 +231,12 @@ void StoppedThread::keep_state() {
   extended_.resize(buffer.iov_len);
 }
 
-// Writes the frame from which rt_sigreturn restores the thread's state
-// (arch/x86/include/asm/sigframe.h: struct rt_sigframe). Its first word is the return address for
-// the called function.
-void StoppedThread::write_signal_frame() {
-  constexpr std::uint32_t kMagic1 = 0x46505853, kMagic2 = 0x46505845;
-  constexpr std::size_t kSoftwareBytes = 464;  // In the FXSAVE area; ptrace stores XCR0 there.
-  struct SoftwareBytes {
-    std::uint32_t magic, extended_size;
-    std::uint64_t features;
-    std::uint32_t state_size, padding[7];
-  };
+// Returns the frame from which rt_sigreturn restores the thread's state
+// (arch/x86/include/asm/sigframe.h: struct rt_sigframe), without its return address.
+std::vector<std::byte> StoppedThread::signal_frame(const user_regs_struct& state,
+                                                   std::uint64_t extended_at) const {
   constexpr std::uint64_t kContextFlags = 1 | 2 | 4;  // XSTATE, SIGCONTEXT_SS, STRICT_RESTORE_SS
   struct KernelFrame {
-    std::uint64_t return_address;
     std::uint64_t flags, link;
     std::uint64_t stack, stack_flags, stack_size;
     std::array<std::uint64_t, 23> registers;
@@ -229,23 +245,7 @@ void StoppedThread::write_signal_frame() {
     std::uint64_t mask;
     std::array<std::uint64_t, 16> information;
   };
-  const user_regs_struct state = after_restart(before_);
-  std::vector<std::byte> extended = extended_;
-  const std::size_t size = extended.size();
-  SoftwareBytes software{};
-  std::memcpy(&software.features, &extended[kSoftwareBytes], sizeof software.features);
-  software.magic = kMagic1;
-  software.extended_size = static_cast<std::uint32_t>(size + sizeof kMagic2);
-  software.state_size = static_cast<std::uint32_t>(size);
-  std::memcpy(&extended[kSoftwareBytes], &software, sizeof software);
-  extended.resize(size + sizeof kMagic2);
-  std::memcpy(&extended[size], &kMagic2, sizeof kMagic2);
-
-  scratch_ = (before_.rsp - kRedZone - kScratchBytes) & ~std::uint64_t{63};
-  const std::uint64_t extended_at = (scratch_ - extended.size()) & ~std::uint64_t{63};
-  const std::uint64_t frame = ((extended_at - sizeof(KernelFrame)) & ~std::uint64_t{15}) - 8;
   KernelFrame made{};
-  made.return_address = code_.restore;
   made.flags = kContextFlags;
   made.stack_flags = 0xFFFF;  // Invalid, so that the alternative signal stack stays unchanged.
   made.extended = extended_at;
@@ -271,9 +271,46 @@ void StoppedThread::write_signal_frame() {
   registers[REG_EFL] = state.eflags;
   registers[REG_CSGSFS] = state.cs | state.gs << 16 | state.fs << 32 | state.ss << 48;
   registers[REG_OLDMASK] = mask_;
+  return bytes_of(made);
+}
+
+// Writes the frame from which the code at `return_` restores the thread's state. Its first word is
+// the return address for the called function.
+void StoppedThread::write_frame() {
+  constexpr std::uint32_t kMagic1 = 0x46505853, kMagic2 = 0x46505845;
+  constexpr std::size_t kSoftwareBytes = 464;  // In the FXSAVE area; ptrace stores XCR0 there.
+  struct SoftwareBytes {
+    std::uint32_t magic, extended_size;
+    std::uint64_t features;
+    std::uint32_t state_size, padding[7];
+  };
+  std::vector<std::byte> extended = extended_;
+  const std::size_t size = extended.size();
+  SoftwareBytes software{};
+  std::memcpy(&software.features, &extended[kSoftwareBytes], sizeof software.features);
+  software.magic = kMagic1;
+  software.extended_size = static_cast<std::uint32_t>(size + sizeof kMagic2);
+  software.state_size = static_cast<std::uint32_t>(size);
+  std::memcpy(&extended[kSoftwareBytes], &software, sizeof software);
+  extended.resize(size + sizeof kMagic2);
+  std::memcpy(&extended[size], &kMagic2, sizeof kMagic2);
+
+  scratch_ = (before_.rsp - kRedZone - kScratchBytes) & ~std::uint64_t{63};
+  const std::uint64_t extended_at = (scratch_ - extended.size()) & ~std::uint64_t{63};
+  const user_regs_struct state = after_restart(before_);
+  const bool in_kernels_memory = static_cast<std::int64_t>(before_.rax) == kRestartByBlock;
+  const bool by_code = in_kernels_memory && code_.spare != 0 && put_in_spare(thread_return_code());
+  return_ = by_code ? code_.spare : code_.restore;
+  return_number_ = by_code ? kThreadReturnCall : SYS_rt_sigreturn;
+  return_called_ = return_ + (by_code ? thread_return_call_offset() : kRestoreSize);
+  const std::vector<std::byte> made = by_code ? bytes_of(thread_return(state, mask_, extended_at))
+                                              : signal_frame(state, extended_at);
+  const std::uint64_t frame =
+      ((extended_at - sizeof return_ - made.size()) & ~std::uint64_t{15}) - sizeof return_;
 
   std::vector<std::byte> bytes(before_.rsp - kRedZone - frame);
-  std::memcpy(bytes.data(), &made, sizeof made);
+  std::memcpy(bytes.data(), &return_, sizeof return_);
+  std::ranges::copy(made, bytes.begin() + sizeof return_);
   std::memcpy(&bytes[extended_at - frame], extended.data(), extended.size());
   const iovec from{bytes.data(), bytes.size()};
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
@@ -281,6 +318,16 @@ void StoppedThread::write_signal_frame() {
   if (::process_vm_writev(process_, &from, 1, &to, 1, 0) != static_cast<ssize_t>(bytes.size()))
     throw not_stopped(process_, "its stack is full");
   frame_ = frame;
+}
+
+// Returns false if the kernel does not let debuggers change the vDSO.
+bool StoppedThread::put_in_spare(std::span<const std::byte> code) const {
+  for (std::size_t at = 0; at < code.size(); at += sizeof(std::uint64_t)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, &code[at], sizeof word);
+    if (trace(PTRACE_POKEDATA, thread_, code_.spare + at, word) != 0) return false;
+  }
+  return true;
 }
 
 // Resumes the thread, unless it is running, until it stops again. Returns false if it has not
@@ -309,7 +356,7 @@ bool StoppedThread::at_restoring_call() const {
   user_regs_struct registers{};
   return status_ >> 8 == (SIGTRAP | kSystemCallStop) &&
          trace(PTRACE_GETREGS, thread_, 0, address_of(registers)) == 0 &&
-         registers.orig_rax == SYS_rt_sigreturn && registers.rip == code_.restore + kRestoreSize;
+         registers.orig_rax == return_number_ && registers.rip == return_called_;
 }
 
 void StoppedThread::run(std::uint64_t address, user_regs_struct registers) {
@@ -359,19 +406,19 @@ std::int64_t StoppedThread::system_call(long number,
 }
 
 // Moves the thread to a stop at which the kernel checks for signals and for system calls to
-// continue, with its original state. At every moment until then, the signal frame would have the
-// same effect, less exactly.
+// continue, with its original state. At every moment until then, the frame would have the same
+// effect, less exactly.
 void StoppedThread::come_back() {
   if (at_restoring_call()) {
     user_regs_struct registers{};
     trace(PTRACE_GETREGS, thread_, 0, address_of(registers));
     registers.orig_rax = ~0ULL;
-    registers.rip = code_.restore;
+    registers.rip = return_;
     trace(PTRACE_SETREGS, thread_, 0, address_of(registers));
   }
   do {  // Another stop cancels the requested one.
     trace(PTRACE_INTERRUPT, thread_, 0, 0);
-    if (!resume_until_stop(PTRACE_CONT, kCallMilliseconds)) return;
+    if (!resume_until_stop(PTRACE_CONT, kCallMilliseconds)) throw ended(process_);
   } while (status_ >> 16 != PTRACE_EVENT_STOP);
   iovec extended{extended_.data(), extended_.size()};
   trace(PTRACE_SETREGSET, thread_, NT_X86_XSTATE, address_of(extended));

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <vector>
 
 #include <sys/types.h>
@@ -20,6 +21,7 @@ struct CallingCode {
   };
   std::uint64_t system_call = 0;  ///< syscall; ret
   std::uint64_t restore = 0;      ///< mov $15,%rax; syscall: signal handlers return there.
+  std::uint64_t spare = 0;        ///< Room for thread_return_code() in the vDSO; 0 if none.
   std::vector<Range> locking;     ///< C library and loader, where a thread may hold a lock.
 };
 
@@ -31,8 +33,9 @@ CallingCode find_calling_code(const RunningProcess& process);
 /// its registers and its system call, as if it had not been stopped. The other threads of the
 /// process continue to run. Signals for the stopped thread wait.
 ///
-/// Calls return through a signal frame that contains the thread's own state. So the thread
-/// continues correctly even if this process is killed at any moment.
+/// Calls return through a frame that contains the thread's own state, so that the thread continues
+/// correctly even if this process is killed at any moment: a signal frame, or a ThreadReturn if the
+/// kernel remembers the rest of the thread's system call, as of a sleep.
 class StoppedThread {
  public:
   /// Stops a thread of `process` that may call the interpreter: one in a system call, the main
@@ -59,7 +62,10 @@ class StoppedThread {
   bool stop(pid_t thread, bool any_code);
   void run(std::uint64_t address, user_regs_struct registers);
   void keep_state();
-  void write_signal_frame();
+  std::vector<std::byte> signal_frame(const user_regs_struct& state,
+                                      std::uint64_t extended_at) const;
+  void write_frame();
+  bool put_in_spare(std::span<const std::byte> code) const;
   bool resume_until_stop(int request, int milliseconds);
   bool wait_for_stop(std::chrono::steady_clock::time_point end);
   bool at_restoring_call() const;
@@ -72,7 +78,10 @@ class StoppedThread {
   user_regs_struct before_{};        ///< Registers of the stopped thread.
   std::vector<std::byte> extended_;  ///< Extended state of the stopped thread (NT_X86_XSTATE).
   std::uint64_t mask_ = 0;           ///< Signal mask of the stopped thread.
-  std::uint64_t frame_ = 0;          ///< Address of the signal frame.
+  std::uint64_t frame_ = 0;          ///< Address of the frame.
+  std::uint64_t return_ = 0;         ///< Address of the code that restores the thread from it.
+  std::uint64_t return_number_ = 0;  ///< The first system call of that code.
+  std::uint64_t return_called_ = 0;  ///< Address of the instruction behind that call.
   std::uint64_t scratch_ = 0;
   std::vector<int> signals_;  ///< Signals that could not wait, to be sent again.
   std::int64_t result_ = 0;   ///< Of the last system call.

@@ -17,7 +17,7 @@ static_assert(SYS_close == 3 && SYS_munmap == 11 && SYS_madvise == 28 && SYS_get
               SYS_socketpair == 53 && SYS_fcntl == 72);
 static_assert(F_DUPFD_CLOEXEC == 1030);
 static_assert(AF_UNIX == 1 && (SOCK_STREAM | SOCK_CLOEXEC) == 0x80001);
-static_assert(MADV_DONTFORK == 10 && kNoInterpreter == -3);
+static_assert(MADV_DONTFORK == 10 && kNoInterpreter == -3 && kFull == -11);
 asm(R"(
   .pushsection .rodata
   .balign 16
@@ -41,12 +41,7 @@ optrace_text_thread_begin:
   pop %rbx
   ret
 1:
-  mov 96(%rbx), %edi
-  mov $3, %eax
-  call *(%rbx)
-  mov 100(%rbx), %edi
-  mov $3, %eax
-  call *(%rbx)
+  call 9f
 2:
   mov 40(%rbx), %rdi
   mov 48(%rbx), %rsi
@@ -102,6 +97,10 @@ optrace_text_thread_connect:
   lea optrace_text_thread_begin(%rip), %rdi
   mov %rbx, %rsi
   call *56(%rbx)
+  test %eax, %eax
+  je 4f
+  movq $-11, 88(%rbx)
+  call 9f
 4:
   pop %rbx
   ret
@@ -128,6 +127,14 @@ optrace_text_thread_connect:
   call *(%rbx)
   mov %edx, %edi
 8:
+  ret
+9:
+  mov 96(%rbx), %edi
+  mov $3, %eax
+  call *(%rbx)
+  mov 100(%rbx), %edi
+  mov $3, %eax
+  call *(%rbx)
   ret
 optrace_text_thread_end:
   .popsection

@@ -21,7 +21,7 @@ struct TextThread {
   std::uint64_t process = 0;           ///< PID in the process's own namespace.
   std::uint64_t taken = 0;             ///< Set to 1 when the code runs.
   std::uint64_t withdrawn = 0;         ///< If 1 when the code runs, it only unmaps.
-  /// Result of connect_offset(): 0, the -errno of socketpair(), or kNoInterpreter.
+  /// Result of connect_offset(): 0, the -errno of socketpair(), kNoInterpreter or kFull.
   std::int64_t error = -EINPROGRESS;
   int ends[2] = {-1, -1};  ///< Two connected sockets, closed if no text is executed.
   /// Where the text has the decimal digits of `ends`: the addresses after the last digits.
@@ -32,6 +32,8 @@ struct TextThread {
 
 /// The Python is finalized or on its way there: a pending call would crash or never be made.
 inline constexpr std::int64_t kNoInterpreter = -ESRCH;
+/// The Python takes no more pending calls (32 before 3.13).
+inline constexpr std::int64_t kFull = -EAGAIN;
 
 /// Maximum number of decimal digits of a descriptor.
 inline constexpr std::size_t kDescriptorDigits = 10;

@@ -10,6 +10,7 @@
 #include <fmt/core.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,6 +29,22 @@ constexpr std::uint64_t kTrap = 1ULL << (SIGTRAP - 1);
 // Returns an empty status for a thread that has ended.
 ProcessStatus status_of(pid_t thread) {
   return parse_process_status(read_file(fmt::format("/proc/{}/status", thread)).value_or(""));
+}
+
+/// The kernel ends these calls with EINTR at a stop, with and without a signal. If this one waits
+/// for an event without a limit of time, it begins again, as other calls do.
+void resume_waiting(pid_t thread) {
+  constexpr std::uint64_t kEpollPwait2 = 441;
+  user_regs_struct registers{};
+  if (trace(PTRACE_GETREGS, thread, 0, address_of(registers)) != 0) return;
+  const std::uint64_t call = registers.orig_rax;
+  const bool counts_milliseconds = call == SYS_epoll_wait || call == SYS_epoll_pwait;
+  const bool unlimited = (counts_milliseconds && static_cast<int>(registers.r10) < 0) ||
+                         (call == kEpollPwait2 && registers.r10 == 0) ||
+                         (call == SYS_rt_sigtimedwait && registers.rdx == 0);
+  if (!unlimited || static_cast<std::int64_t>(registers.rax) != -EINTR) return;
+  registers.rax = static_cast<std::uint64_t>(kRestartNoHandler);
+  trace(PTRACE_SETREGS, thread, 0, address_of(registers));
 }
 
 /// Makes a thread block or unblock SIGTRAP. Returns false if the thread can't be stopped.
@@ -82,7 +99,11 @@ WaitedFor interrupt_thread(pid_t thread, int& status, Clock::time_point limit) {
   trace(PTRACE_INTERRUPT, thread, 0, 0);
   while (true) {
     const WaitedFor came = wait_for_thread(thread, status, limit);
-    if (came != WaitedFor::stop || status >> 16 == PTRACE_EVENT_STOP) return came;
+    if (came != WaitedFor::stop) return came;
+    if (status >> 16 == PTRACE_EVENT_STOP) {
+      resume_waiting(thread);
+      return came;
+    }
     // Deliver the signal.
     trace(PTRACE_CONT, thread, 0, static_cast<std::uint64_t>(WSTOPSIG(status)));
   }

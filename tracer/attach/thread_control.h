@@ -8,6 +8,10 @@
 
 namespace optrace {
 
+/// The kernel's internal code for a system call that it makes again after a stop, unless a signal
+/// handler ran (include/linux/errno.h: ERESTARTNOHAND).
+inline constexpr std::int64_t kRestartNoHandler = -514;
+
 /// Calls ptrace(2) by its numbers. Returns -1 and sets errno if it fails.
 long trace(int request, pid_t thread, std::uint64_t address, std::uint64_t data);
 

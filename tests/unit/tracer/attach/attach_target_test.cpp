@@ -287,8 +287,9 @@ TEST_CASE("a process's mappings are read with whatever its files are called") {
       "8f00-9f00 rw-p 00000000 00:00 0 \n"
       "9f00-af00 rw-p 00000000 00:00 0             [heap]\n"
       "af00-bf00 r--p 00002000 fe:00 99            /tmp/new\\012line\\040.so (deleted)\n"
-      "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0  [vsyscall]\n");
-  REQUIRE(parts.size() == 2);
+      "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0  [vsyscall]\n"
+      "cf00-df00 r-xp 00000000 00:00 0             [vdso]\n");
+  REQUIRE(parts.size() == 3);
   CHECK(parts[0].start == 0x7f00);
   CHECK(parts[0].end == 0x8f00);
   CHECK(parts[0].offset == 0x1000);
@@ -296,6 +297,7 @@ TEST_CASE("a process's mappings are read with whatever its files are called") {
   CHECK(parts[0].path == "/usr/lib/a b.so");
   CHECK_FALSE(parts[1].executable);
   CHECK(parts[1].path == "/tmp/new\nline\\040.so (deleted)");
+  CHECK(parts[2].path == kVdso);
 }
 
 TEST_CASE("readers of /proc take any bytes") {

@@ -6,10 +6,17 @@
 #include <csignal>
 #include <cstring>
 #include <ctime>
+#include <deque>
+#include <tuple>
+#include <utility>
 
 #include <catch2/catch.hpp>
+#include <linux/futex.h>
+#include <poll.h>
 #include <sched.h>
+#include <sys/epoll.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -175,6 +182,60 @@ TEST_CASE("a thread finds back by itself when the one that stopped it is killed"
   ::kill(tracer.id(), SIGKILL);
   CHECK(tracer.wait() == -SIGKILL);
   CHECK(child.wait() == kUndisturbed);
+}
+
+TEST_CASE("a thread goes on waiting for as long as it wanted, even if the tracer is killed") {
+  struct Wait {
+    const char* name;
+    int (*call)();
+  };
+  static constexpr timespec kTime{2, 0};
+  const std::array waits = {
+      Wait{"nanosleep", [] { return ::nanosleep(&kTime, nullptr); }},
+      Wait{"poll", [] { return ::poll(nullptr, 0, static_cast<int>(kTime.tv_sec * 1000)); }},
+      Wait{"futex",
+           [] {
+             int word = 0;
+             ::syscall(SYS_futex, &word, FUTEX_WAIT, 0, &kTime, nullptr, 0);
+             return errno == ETIMEDOUT ? 0 : -1;
+           }},
+      Wait{"epoll_wait",
+           [] {
+             const int timer = ::timerfd_create(CLOCK_MONOTONIC, 0), group = ::epoll_create1(0);
+             const itimerspec once{{}, kTime};
+             epoll_event event{.events = EPOLLIN, .data = {}};
+             ::timerfd_settime(timer, 0, &once, nullptr);
+             ::epoll_ctl(group, EPOLL_CTL_ADD, timer, &event);
+             return ::epoll_wait(group, &event, 1, -1) - 1;
+           }},
+  };
+  std::deque<std::pair<const char*, Child>> children;
+  for (const bool killed : {false, true}) {
+    for (const Wait& wait : waits) {
+      Child& child = children
+                         .emplace_back(std::piecewise_construct, std::forward_as_tuple(wait.name),
+                                       std::forward_as_tuple([&wait] {
+                                         return wait.call() == 0 ? kUndisturbed : errno;
+                                       }))
+                         .second;
+      Child tracer([&child, killed] {
+        StoppedThread thread(child.id(), child.code(), kTimeout);
+        thread.system_call(SYS_getpid, {});
+        if (killed) ::kill(::getpid(), SIGKILL);
+        return kUndisturbed;
+      });
+      CHECK(tracer.wait() == (killed ? -SIGKILL : kUndisturbed));
+      std::uint64_t spare = 1;
+      const iovec to{&spare, sizeof spare};
+      const iovec from{reinterpret_cast<void*>(child.code().spare), sizeof spare};
+      CHECK(::process_vm_readv(child.id(), &to, 1, &from, 1, 0) == sizeof spare);
+      if (!killed) CHECK(spare == 0);
+    }
+  }
+  for (auto& [name, child] : children) {
+    CAPTURE(name);
+    CHECK(child.wait() == kUndisturbed);
+  }
 }
 
 TEST_CASE("a call that fails or does not return leaves the thread as it was") {

@@ -32,6 +32,7 @@ struct Asked {
   std::string text;
   int released = 0;
   int initialized = 1;  // Result of is_initialized().
+  int added = 0;        // Result of add_pending_call().
   int (*pending)(void*) = nullptr;
 };
 Asked asked;
@@ -44,7 +45,7 @@ unsigned long start_thread(void (*function)(void*), void* argument) {
 int add_pending_call(int (*function)(void*), void* argument) {
   asked.pending = function;
   asked.argument = argument;
-  return 0;
+  return asked.added;
 }
 int ensure_gil() {
   return kGilState;
@@ -169,6 +170,14 @@ TEST_CASE("a Python that has ended gets no sockets and no pending call") {
   CHECK(placed.data().error == kNoInterpreter);
   CHECK(placed.ends() == std::array{-1, -1});
   CHECK(asked.pending == nullptr);
+}
+
+TEST_CASE("a Python that takes no more pending calls keeps no sockets") {
+  PlacedText placed("          ,          ,");
+  asked.added = -1;
+  placed.connect();
+  CHECK(placed.data().error == kFull);
+  CHECK(placed.open_ends() == 0);
 }
 
 TEST_CASE("a pending call has a thread execute a text, which then leaves no memory") {
