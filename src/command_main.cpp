@@ -24,6 +24,7 @@
 #include "src/commands/meant_words.h"
 #include "src/completion/completion.h"
 #include "src/completion/index_names.h"
+#include "src/terminal/end_on_signal.h"
 #include "src/terminal/pager.h"
 #include "src/terminal/standard_output.h"
 

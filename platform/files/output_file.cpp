@@ -12,8 +12,7 @@
 #include <unistd.h>
 
 #include "platform/error.h"
-#include "platform/process/interrupt.h"
-#include "platform/process/signal_safe_set.h"
+#include "platform/signal_safe_set.h"
 
 namespace optrace {
 namespace {
@@ -135,10 +134,7 @@ void OutputFile::write_now(std::string_view text) {
   if (descriptor_ < 0) open_in_place();
   while (!text.empty()) {
     const ssize_t written = ::write(descriptor_, text.data(), text.size());
-    if (written < 0 && errno == EINTR) {
-      InterruptGuard::throw_if_interrupted();
-      continue;
-    }
+    if (written < 0 && errno == EINTR) continue;
     if (written < 0) {
       throw Error(ExitStatus::failed,
                   fmt::format("writing {} failed: {}", path_.string(), describe_errno(errno)),

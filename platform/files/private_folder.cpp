@@ -12,7 +12,7 @@
 
 #include "platform/error.h"
 #include "platform/files/file_trust.h"
-#include "platform/process/signal_safe_set.h"
+#include "platform/signal_safe_set.h"
 
 namespace optrace {
 

@@ -14,7 +14,7 @@
 
 #include "platform/error.h"
 #include "platform/process/interrupt.h"
-#include "platform/process/signal_safe_set.h"
+#include "platform/signal_safe_set.h"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX names no header for it.
 

@@ -1,42 +1,16 @@
 #include "platform/process/interrupt.h"
 
 #include <cstddef>
-#include <string>
-#include <string_view>
-
-#include <unistd.h>
 
 #include "platform/error.h"
-#include "platform/files/output_file.h"
-#include "platform/files/private_folder.h"
-#include "platform/process/child_process.h"
 
 namespace optrace {
 namespace {
-
-constexpr std::string_view kNothingChanged =
-    "Nothing was changed; run the command again when ready.";
 
 volatile std::sig_atomic_t signal_came = 0;
 
 extern "C" void record_signal(int signal) {
   signal_came = signal;
-}
-
-void write_now(std::string_view text) {
-  (void)!::write(STDERR_FILENO, text.data(), text.size());
-}
-
-// Async-signal-safe calls only.
-extern "C" void end_process(int signal) {
-  OutputFile::remove_unfinished();
-  ChildProcess::kill_groups();
-  PrivateFolder::remove_all();
-  if (::isatty(STDERR_FILENO) != 0) write_now("\n");  // Below a line of progress.
-  write_now("optrace: interrupted\n");
-  write_now(kNothingChanged);
-  write_now("\n");
-  ::_exit(kSignalled + signal);
 }
 
 }  // namespace
@@ -54,8 +28,6 @@ HandledSignals::~HandledSignals() {
   for (std::size_t i = 0; i < kSignals.size(); ++i)
     ::sigaction(kSignals[i], &previous_[i], nullptr);
 }
-
-EndOnSignal::EndOnSignal() : handled_(end_process) {}
 
 // Cleared first: the next signal counts.
 InterruptGuard::InterruptGuard()
@@ -88,7 +60,7 @@ IgnoredInterrupt::~IgnoredInterrupt() {
 
 void InterruptGuard::throw_if_interrupted() {
   if (interrupted()) {
-    throw Error(ExitStatus::interrupted, "interrupted", std::string(kNothingChanged));
+    throw Error(ExitStatus::interrupted, "interrupted", kRemedy);
   }
 }
 

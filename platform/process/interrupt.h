@@ -20,21 +20,13 @@ class HandledSignals {
   std::array<struct sigaction, kSignals.size()> previous_{};
 };
 
-/// While it lives, and no InterruptGuard does, these signals end the process at once, with exit
-/// status 128 + signal. Programs with a process group of their own (ChildProcess) are killed, and
-/// what OutputFile has not finished and each PrivateFolder are removed.
-class EndOnSignal {
- public:
-  EndOnSignal();
-
- private:
-  HandledSignals handled_;
-};
-
 /// While it lives, these signals do not end the process but set a flag, so that the current work
 /// can be stopped and undone. At most one at a time.
 class InterruptGuard {
  public:
+  /// What an interrupted command tells the user.
+  static constexpr const char* kRemedy = "Nothing was changed; run the command again when ready.";
+
   InterruptGuard();
 
   /// True once a signal has arrived.

@@ -49,6 +49,10 @@ constexpr auto kKinds = std::to_array<ShortfallKind>({
     {"device_work_missing", ShortfallEffect::device,
      "kernels, copies or fills of the device are missing", "The report's warnings give the reason.",
      ""},
+    {"program_waited", ShortfallEffect::details,
+     "the program's threads waited {} ms for optrace, which is part of their times", kLess,
+     "The program's threads waited {} ms for optrace to read what they recorded; their times "
+     "contain it."},
     {"triton_kernels", ShortfallEffect::details,
      "{} Triton kernels have no constants and no definition",
      "This version of optrace does not know how the installed PyTorch and Triton keep them.", ""},

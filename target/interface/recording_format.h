@@ -215,6 +215,9 @@ struct RegionHeader {
   std::uint64_t arena_lost;  // Agent: sections for which there was no room.
   std::uint64_t lost;        // Agent: lost events of threads that never got a chunk.
 
+  // Agent: nanoseconds for which threads waited for a chunk, those of all threads together.
+  std::uint64_t waited;
+
   // Reader: number of chunks returned so far. The agent uses it as a futex to wait on.
   std::uint32_t freed;
   std::uint32_t waiting;  // Agent: number of threads that wait for a chunk.

@@ -147,6 +147,10 @@ void Collector::State::describe_shortfalls(TraceMeta& meta) const {
   if (converter.lacks_positions()) meta.warnings.push_back(positions_warning());
   meta.untraced_children = load_shared(region.header().forks) != 0;
   if (load_shared(region.header().replaced) != 0) meta.shortfalls["program_replaced"] = 1;
+  // What is below a hundredth of the time changes no conclusion.
+  if (const std::uint64_t waited = load_shared(region.header().waited);
+      waited > events.last_time() / 100)
+    meta.shortfalls["program_waited"] = waited / 1'000'000;
   add_missing_python(meta, load_shared(region.header().python_missing));
   const std::uint64_t untied = counter.untied_activities();
   if (std::string warning = untied_activities_warning(untied); !warning.empty())

@@ -418,10 +418,9 @@ bool has_ended(const RegionHeader& header) {
   return reader != 0 && system_call(SYS_tgkill, reader, reader) == kNoSuchThread;
 }
 
-// Retries until the reader has returned a chunk. Signal handlers run meanwhile and may hit probes.
-Event* wait_for_chunk(Region& region, ThreadBuffer& buffer, std::uint32_t round) {
+// Tries until the reader has returned a chunk. Signal handlers run meanwhile and may hit probes.
+Event* await_chunk(Region& region, ThreadBuffer& buffer, std::uint32_t round, std::uint64_t begin) {
   RegionHeader& header = *region.header;
-  const std::uint64_t begin = now();
   std::uint64_t beat_at = begin;
   std::uint32_t heartbeat = load(header.heartbeat);
   while (running_round() == round) {
@@ -451,6 +450,13 @@ Event* wait_for_chunk(Region& region, ThreadBuffer& buffer, std::uint32_t round)
     __atomic_fetch_sub(&header.waiting, 1, __ATOMIC_RELAXED);
   }
   return nullptr;
+}
+
+Event* wait_for_chunk(Region& region, ThreadBuffer& buffer, std::uint32_t round) {
+  const std::uint64_t begin = now();
+  Event* const slot = await_chunk(region, buffer, round, begin);
+  __atomic_fetch_add(&region.header->waited, now() - begin, __ATOMIC_RELAXED);
+  return slot;
 }
 
 }  // namespace

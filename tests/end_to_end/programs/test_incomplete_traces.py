@@ -86,6 +86,8 @@ def test_lost_events_decide_nothing(optrace, lossy, validate):
     trace, report, text = lossy
     lost = shortfalls(report)["events_lost"]
     assert lost > 0 and f"{lost} events did not fit" in text
+    waited = shortfalls(report)["program_waited"]
+    assert waited > 1000 and f"waited {waited} ms for optrace" in text
     for operand in (trace, report):
         status, told, checked = verdicts(
             optrace, operand, "ops <= 100000", "ops == 1", "never calls aten::tanh",
@@ -202,6 +204,6 @@ def test_what_a_program_starts_and_leaves(optrace, recorded, name):
     does, lacks = BESIDE[name]
     program = f"import os, subprocess, sys, torch\ntorch.ones(2).relu()\n{does}\n"
     trace, report, _ = recorded(f"beside_{name}", program)
-    assert set(shortfalls(report)) - {"callers_inferred"} == ({lacks} if lacks else set())
+    assert set(shortfalls(report)) - {"callers_inferred", "program_waited"} == ({lacks} if lacks else set())
     status, told, _ = verdicts(optrace, trace, "calls aten::relu == 1", "never calls aten::relu")
     assert told == ["error" if lacks else "passed", "failed"]

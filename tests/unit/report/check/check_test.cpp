@@ -210,6 +210,7 @@ TEST_CASE("each kind of shortfall leaves the verdicts that it can't turn", "[che
       {"device_work_missing", &Case::device},
       {"paths_merged", &Case::paths},
       {"callers_inferred", &Case::callers},
+      {"program_waited", &Case::nothing},
       {"triton_kernels", &Case::nothing},
   });
   const auto verdict = [](const char* rule, const char* kind) {

@@ -1292,6 +1292,7 @@ TEST_CASE("threads that outrun the reader wait for it and lose nothing") {
     events += thread.events.size();
   }
   CHECK(events == std::uint64_t{kThreads} * kCalls);
+  CHECK(reader.header().waited > 1'000'000'000);
 }
 
 TEST_CASE("a thread seals a chunk only while it owns it") {
