@@ -94,18 +94,18 @@ std::vector<std::byte> bytes_of(const T& value) {
   return {bytes.begin(), bytes.end()};
 }
 
-// Returns the address of room for thread_return_code() behind the vDSO's content, which the kernel
-// fills up with zeros to whole pages; 0 if there is none. An optrace that was killed may have left
-// its code there.
-std::uint64_t spare_room(const Descriptor& memory, const MappedPart& part) {
+// Finds room for thread_return_code() behind the vDSO's content, which the kernel fills up with
+// zeros to whole pages.
+void find_spare_room(const Descriptor& memory, const MappedPart& part, CallingCode& calling) {
   const std::span code = thread_return_code();
   std::vector<std::byte> found(code.size());
   const std::uint64_t at = part.end - code.size();
   const ssize_t got = ::pread(memory.get(), found.data(), found.size(), static_cast<off_t>(at));
   const bool is_free =
       std::ranges::all_of(found, [](std::byte byte) { return byte == std::byte{}; });
-  const bool usable = is_free || std::ranges::equal(found, code);
-  return got == static_cast<ssize_t>(found.size()) && usable ? at : 0;
+  calling.spare_taken = std::ranges::equal(found, code);
+  if (got == static_cast<ssize_t>(found.size()) && (is_free || calling.spare_taken))
+    calling.spare = at;
 }
 
 }  // namespace
@@ -120,7 +120,7 @@ CallingCode find_calling_code(const RunningProcess& process) {
   if (!memory) throw why_not_allowed(process.id(), errno);
   for (const MappedPart& part : process.mapped_parts()) {
     if (!part.executable) continue;
-    if (part.path == kVdso) found.spare = spare_room(memory, part);
+    if (part.path == kVdso) find_spare_room(memory, part, found);
     const std::string name = std::filesystem::path(part.path).filename();
     const bool has_locks = name.starts_with("libc.") || name.starts_with("libc-") ||
                            name.starts_with("ld-") || name.starts_with("libpthread");
@@ -167,7 +167,7 @@ StoppedThread::StoppedThread(pid_t process, CallingCode code, std::chrono::milli
 StoppedThread::~StoppedThread() {
   try {
     if (called_ && !gone_) come_back();
-    if (return_ == code_.spare && !gone_)
+    if (return_ == code_.spare && !code_.spare_taken && !gone_)
       put_in_spare(std::vector<std::byte>(thread_return_code().size()));
   } catch (const Error&) {
     // The process has ended, or a call failed: the frame restores the thread.

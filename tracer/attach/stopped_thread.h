@@ -22,7 +22,10 @@ struct CallingCode {
   std::uint64_t system_call = 0;  ///< syscall; ret
   std::uint64_t restore = 0;      ///< mov $15,%rax; syscall: signal handlers return there.
   std::uint64_t spare = 0;        ///< Room for thread_return_code() in the vDSO; 0 if none.
-  std::vector<Range> locking;     ///< C library and loader, where a thread may hold a lock.
+  /// The code is there already: another optrace has stopped a thread, or was killed, and its thread
+  /// may still need it.
+  bool spare_taken = false;
+  std::vector<Range> locking;  ///< C library and loader, where a thread may hold a lock.
 };
 
 /// Throws Error(failed) if there is no such code, and the error of why_not_allowed() if access is
