@@ -1,11 +1,14 @@
 #include "platform/files/private_folder.h"
 
 #include <cerrno>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,6 +23,33 @@ namespace {
 
 SignalSafeSet<const PrivateFolder*, 64> folders;
 
+constexpr std::string_view kNamePattern = "optrace-XXXXXX";
+constexpr mode_t kMode = S_ISVTX | S_IRWXU;
+
+/// Returns a lock of the folder, or nothing if another process has one.
+Descriptor lock_of(const std::filesystem::path& folder) {
+  Descriptor lock(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) lock = Descriptor();
+  return lock;
+}
+
+/// Removes the folders of processes that were killed.
+void remove_left_ones(const std::filesystem::path& parent) {
+  std::error_code error;
+  std::filesystem::directory_iterator entry(parent, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename();
+    struct stat status{};
+    if (name.size() != kNamePattern.size() || !name.starts_with("optrace-") ||
+        ::lstat(entry->path().c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
+        (status.st_mode & ~static_cast<mode_t>(S_IFMT)) != kMode || status.st_uid != ::geteuid())
+      continue;
+    std::error_code ignored;
+    if (const Descriptor lock = lock_of(entry->path()))
+      std::filesystem::remove_all(entry->path(), ignored);
+  }
+}
+
 }  // namespace
 
 PrivateFolder::PrivateFolder() {
@@ -32,7 +62,8 @@ PrivateFolder::PrivateFolder() {
         "Set TMPDIR to a folder that only you can write to, or that has the sticky bit, "
         "such as /tmp.");
   }
-  std::string pattern = (parent / "optrace-XXXXXX").string();
+  remove_left_ones(parent);
+  std::string pattern = (parent / kNamePattern).string();
   if (error || ::mkdtemp(pattern.data()) == nullptr) {
     throw Error(ExitStatus::failed,
                 fmt::format("cannot make a temporary folder: {}",
@@ -40,6 +71,8 @@ PrivateFolder::PrivateFolder() {
                 "Set TMPDIR to a folder that you may write to.");
   }
   path_ = pattern;
+  lock_ = lock_of(path_);
+  if (lock_) ::fchmod(lock_.get(), kMode);  // Locked first: nobody removes it meanwhile.
   folders.add(this);
 }
 

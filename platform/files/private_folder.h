@@ -6,10 +6,14 @@
 
 #include <sys/types.h>
 
+#include "platform/files/descriptor.h"
+
 namespace optrace {
 
-/// A temporary folder that only this user can enter (0700, unpredictable name). The destructor
-/// removes it with its contents.
+/// A temporary folder that only this user can enter (unpredictable name). The destructor removes it
+/// with its contents; those of processes that were killed are removed when the next one is made.
+/// Each is locked while its process lives, and has the mode 01700, which nobody else gives a folder
+/// of such a name.
 class PrivateFolder {
  public:
   /// Throws Error(failed) if it can't be created in the system's temporary folder, Error(usage) if
@@ -26,6 +30,7 @@ class PrivateFolder {
 
  private:
   std::filesystem::path path_;
+  Descriptor lock_;
 };
 
 /// Returns true if files of this user are trusted as our own: the command's user, or root.

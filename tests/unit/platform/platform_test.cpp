@@ -9,6 +9,7 @@
 
 #include <catch2/catch.hpp>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "platform/error.h"
@@ -242,4 +243,38 @@ TEST_CASE("why nothing can be cached is told with the remedy") {
   CHECK_THAT(problem(theirs + "/link"), StartsWith(theirs + " belongs to another user. Set "));
   const EnvironmentVariable temporary("TMPDIR", theirs);
   CHECK_THROWS_AS(PrivateFolder(), Error);
+}
+
+TEST_CASE("the folders of killed processes are removed") {
+  const PrivateFolder folder;
+  const test::EnvironmentVariable temporary("TMPDIR", folder.path());
+  const std::filesystem::path similar = folder.path() / "optrace-backup";
+  std::filesystem::create_directory(similar);
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const PrivateFolder left;
+    std::ofstream(left.path() / "file") << "text";
+    (void)!::write(ends[1], left.path().c_str(), left.path().string().size());
+    while (true) ::pause();
+  }
+  std::string text(4096, '\0');
+  const ssize_t size = ::read(ends[0], text.data(), text.size());
+  REQUIRE(size > 0);
+  const std::filesystem::path left = text.substr(0, static_cast<std::size_t>(size));
+  {
+    const PrivateFolder next;
+  }
+  CHECK(std::filesystem::exists(left / "file"));  // Its process lives.
+  ::kill(child, SIGKILL);
+  REQUIRE(::waitpid(child, nullptr, 0) == child);
+  CHECK(std::filesystem::exists(left / "file"));
+  {
+    const PrivateFolder next;
+  }
+  CHECK_FALSE(std::filesystem::exists(left));
+  CHECK(std::filesystem::exists(similar));
+  ::close(ends[0]);
+  ::close(ends[1]);
 }
