@@ -9,6 +9,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -24,6 +25,7 @@
 #include "target/build/op_agent.h"
 #include "target/interface/agent.h"
 #include "target/op_recorder/op_records.h"
+#include "tracer/attach/thread_control.h"
 #include "tracer/connection/sealed_copy.h"
 #include "tracer/connection/target_description.h"
 #include "tracer/probes/probe_session.h"
@@ -178,8 +180,9 @@ struct InProcessTracer::Round {
 
   bool python_frames = false;
   bool op_records = false;
-  bool recording = false;  // Started and not stopped yet.
-  bool forked = false;     // The process forked meanwhile; the trace does not contain the child.
+  bool recording = false;               // Started and not stopped yet.
+  std::optional<UnblockedTraps> traps;  // While there are probes.
+  bool forked = false;  // The process forked meanwhile; the trace does not contain the child.
   std::vector<std::string> warnings;
 };
 
@@ -246,9 +249,16 @@ void InProcessTracer::prepare(const CurrentTorch& torch, const InProcessOptions&
 
 void InProcessTracer::State::place_plans() {
   constexpr int kJumpsWhenSafe = 2;
+  round->traps.emplace(process);
   check("preparing probes", when_free([&] { return agent->return_limit(kFirstReturns); }));
   for (const std::filesystem::path& plan : plans) {
     const int placed = when_free([&] { return agent->place(plan.c_str(), kJumpsWhenSafe); });
+    if (placed == -EPERM) {
+      throw Error(ExitStatus::failed,
+                  "a thread of this process blocks SIGTRAP, and optrace may not unblock it",
+                  "Allow ptrace (in a container: the capability SYS_PTRACE), or trace in a process "
+                  "without that thread.");
+    }
     if (placed != -EEXIST) check("placing probes", placed);
   }
 }

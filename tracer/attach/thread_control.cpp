@@ -1,13 +1,18 @@
 #include "tracer/attach/thread_control.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <iterator>
+#include <span>
 #include <system_error>
 
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/user.h>
@@ -63,6 +68,40 @@ bool block_traps(pid_t thread, bool block) {
   if (came == WaitedFor::stop) trace(PTRACE_DETACH, thread, 0, 0);
   if (came == WaitedFor::nothing) leave_once_stopped(thread);
   return done;
+}
+
+// Returns true if a process may only be traced by those above it, unless it names others (Yama).
+bool only_descendants_are_traced() {
+  return read_file("/proc/sys/kernel/yama/ptrace_scope").value_or("0").starts_with('1');
+}
+
+// Makes threads block or unblock SIGTRAP, if they can be stopped.
+void block_traps_of(std::span<const pid_t> threads, bool block) {
+  for (const pid_t thread : threads) block_traps(thread, block);
+}
+
+// Same for threads of this process, which can't trace itself: a child does it, of which the program
+// sees nothing. It makes system calls only, since another thread may hold a lock.
+void block_own_traps(std::span<const pid_t> threads, bool block) {
+  int gate[2];
+  if (threads.empty() || ::pipe2(gate, O_CLOEXEC) != 0) return;
+  constexpr unsigned long kNoSignalAtItsEnd = 0;
+  const auto child =
+      static_cast<pid_t>(::syscall(SYS_clone, kNoSignalAtItsEnd, nullptr, nullptr, nullptr, 0UL));
+  if (child == 0) {
+    char opened = 0;
+    ::close(gate[1]);
+    (void)!::read(gate[0], &opened, 1);
+    block_traps_of(threads, block);
+    ::_exit(0);
+  }
+  const bool named =
+      child > 0 && only_descendants_are_traced() && ::prctl(PR_SET_PTRACER, child, 0, 0, 0) == 0;
+  ::close(gate[1]);
+  ::close(gate[0]);
+  while (child > 0 && ::waitpid(child, nullptr, __WALL) < 0 && errno == EINTR) {
+  }
+  if (named) ::prctl(PR_SET_PTRACER, 0, 0, 0, 0);
 }
 
 }  // namespace
@@ -121,17 +160,23 @@ bool leave_once_stopped(pid_t thread) {
 }
 
 UnblockedTraps::UnblockedTraps(pid_t process) : process_(process) {
-  for (const pid_t thread : threads_of(process)) {
-    if (InterruptGuard::interrupted()) break;  // The next wait throws.
-    const bool blocks = (status_of(thread).blocked & kTrap) != 0;
-    if (blocks && block_traps(thread, false)) threads_.push_back(thread);
+  const auto blocks = [](pid_t thread) { return (status_of(thread).blocked & kTrap) != 0; };
+  if (process != ::getpid()) {
+    for (const pid_t thread : threads_of(process)) {
+      if (InterruptGuard::interrupted()) break;  // The next wait throws.
+      if (blocks(thread) && block_traps(thread, false)) threads_.push_back(thread);
+    }
+    return;
   }
+  std::ranges::copy_if(threads_of(process), std::back_inserter(threads_), blocks);
+  block_own_traps(threads_, false);
+  std::erase_if(threads_, blocks);
 }
 
 UnblockedTraps::~UnblockedTraps() {
   // Another process may have the number of a thread that has ended.
-  for (const pid_t thread : threads_)
-    if (status_of(thread).process == process_) block_traps(thread, true);
+  std::erase_if(threads_, [&](pid_t thread) { return status_of(thread).process != process_; });
+  process_ == ::getpid() ? block_own_traps(threads_, true) : block_traps_of(threads_, true);
 }
 
 }  // namespace optrace

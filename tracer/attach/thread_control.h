@@ -38,8 +38,8 @@ WaitedFor interrupt_thread(pid_t thread, int& status, std::chrono::steady_clock:
 bool leave_once_stopped(pid_t thread);
 
 /// While it lives, SIGTRAP is unblocked in all threads of a process that block it, because the
-/// system kills a process if such a thread executes an int3. Each of them is stopped for a moment.
-/// Threads that can't be stopped are left unchanged.
+/// system kills a process if such a thread executes an int3. Each of them is stopped for a moment,
+/// in this process by a child. Threads that can't be stopped are left unchanged.
 class UnblockedTraps {
  public:
   explicit UnblockedTraps(pid_t process);

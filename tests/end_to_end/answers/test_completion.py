@@ -203,7 +203,7 @@ def test_the_man_page(build, optrace):
             check(one, [*path, one["name"]])
 
     check(json.loads(optrace("__describe").stdout), [])
-    for part in ("EXIT STATUS", "130 Interrupted.", "OPTRACE_HYPERLINK_FORMAT", "FILES",
+    for part in ("EXIT STATUS", "130 Interrupted by Ctrl-C", "OPTRACE_HYPERLINK_FORMAT", "FILES",
                  "~/.cache/optrace/traces", "SCRIPT | -m MODULE"):
         assert part in words, part
 

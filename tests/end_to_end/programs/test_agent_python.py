@@ -45,7 +45,7 @@ CHUNK = 64 << 10
 def sections(region):
     """Yields the sections of a region (target/interface/recording_format.h), each with its kind."""
     at, = struct.unpack_from("<Q", region, 24)
-    used, = struct.unpack_from("<Q", region, 88)
+    used, = struct.unpack_from("<Q", region, 96)
     end = at + used
     while at < end:
         kind, _, size = struct.unpack_from("<IIQ", region, at)
@@ -197,7 +197,7 @@ def test_the_programs_own_profilers_see_what_they_see_untraced(
         if scene not in ("heard_of", "in_threads", "in_all_threads", "one_after_the_other"):
             assert "__main__.after" in own, scene
     # The agent finds that its profile function was removed, sets it again and reports this.
-    assert struct.unpack_from("<I", recording.read_bytes(), 156) == (1,)
+    assert struct.unpack_from("<I", recording.read_bytes(), 176) == (1,)
     assert "__main__.during" in names[names.index("__main__.taken_away"):]
 
 

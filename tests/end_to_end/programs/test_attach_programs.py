@@ -140,6 +140,8 @@ try:
         assert run(f"print(layer(torch.ones(2, 4)).shape, {cells})") == \\
             f"torch.Size([2, 4]) {cells}\\n"
         cells += 1
+    run("import optrace\\nwith optrace.trace() as trace: layer(torch.ones(2, 4)).relu()")
+    run("for rule in ('calls aten::relu == 1', 'calls aten::addmm == 1'): assert trace.check(rule)")
     after = blocked(pid)
     print(json.dumps({"status": tracing.returncode, "cells": cells,
                       "same": all(after[task] == before[task]
