@@ -54,10 +54,10 @@ OPTRACE_AGENT_EXPORT int optrace_agent_place_from(const char* file, const char* 
 /// From the next start on, events are recorded into this file (for example an empty memfd), which a
 /// reader maps and empties while the program runs; see RegionHeader in recording_format.h. The
 /// agent sets the file's size to `bytes` and maps it; `fd` is not needed afterwards. A thread that
-/// finds no free chunk waits for the reader for up to two seconds, or not at all if the reader's
-/// heartbeat does not change; its events are then lost and counted. A negative `fd` only drops the
-/// memory shared before. In a forked child that records nothing yet, this drops the parent's
-/// region.
+/// finds no free chunk waits for the reader for up to 30 seconds, or less if the reader's heartbeat
+/// does not change or its process has ended; its events are then lost and counted. A negative `fd`
+/// only drops the memory shared before. In a forked child that records nothing yet, this drops the
+/// parent's region.
 ///   -EBUSY while recording; -EINVAL for fewer than 1 MiB; or an error of ftruncate or mmap
 OPTRACE_AGENT_EXPORT int optrace_agent_share(int fd, std::uint64_t bytes);
 
