@@ -158,7 +158,7 @@ def test_a_signal_ends_a_build_for_an_op(start_optrace, python, place, end):
     wait_until(compiler.has_begun, process)
     send(process, end)
     _, errors = process.communicate()
-    assert process.returncode == INTERRUPTED and errors.startswith("optrace: interrupted\n")
+    assert process.returncode == ENDS[end][1] and errors.startswith("optrace: interrupted\n")
     place.assert_nothing_left()
 
 
