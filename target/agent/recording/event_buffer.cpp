@@ -219,7 +219,8 @@ constexpr int kFutexWait = 0;
 constexpr std::uint64_t kSecond = 1'000'000'000;
 // A busy machine may leave the reader without a processor for seconds, and a user may stop it.
 constexpr std::uint64_t kMaxWait = 30 * kSecond;
-// A reader whose heartbeat does not change for longer is considered dead, and asked for before.
+// A reader whose heartbeat does not change for longer is considered dead. After the shorter time, a
+// thread also looks whether the reader's process has ended.
 constexpr std::uint64_t kHeartbeatWait = 12 * kSecond;
 constexpr std::uint64_t kHeartbeatDoubt = kSecond;
 constexpr std::uint64_t kNap = kSecond / 20;
